@@ -1,0 +1,133 @@
+//! The trait that every link implements, and what a link says about itself.
+
+use std::os::fd::BorrowedFd;
+
+use weft_wire::{Burst, LinkAddr};
+
+use crate::LinkError;
+
+/// The kind of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LinkKind {
+    /// AF_PACKET with a receive ring.
+    Packet,
+    /// UDP with segmentation offload.
+    Udp,
+    /// Frames handed over in memory (tests).
+    Memory,
+}
+
+/// What sending and receiving over a link costs, as data: `rail` chooses by it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Costs {
+    /// Processor time to send one burst, ns.
+    pub send_ns: u32,
+    /// Processor time to receive one frame, ns.
+    pub receive_ns: u32,
+    /// One way, first byte in to first byte out, ns.
+    pub latency_ns: u32,
+    /// Payload bytes per second in full bursts.
+    pub bytes_per_s: u64,
+}
+
+/// What a link says about itself.
+#[derive(Clone, Debug)]
+pub struct LinkInfo {
+    /// For people: kind and interface, as in `packet:eth1`.
+    pub name: String,
+    /// Its kind.
+    pub kind: LinkKind,
+    /// The network interface it uses; empty where it uses any.
+    pub interface: String,
+    /// Where this end can be reached.
+    pub addr: LinkAddr,
+    /// Where a frame for everyone on the segment goes; `None` where the link cannot do that.
+    pub everyone: Option<LinkAddr>,
+    /// The largest frame in bytes, headroom not counted.
+    pub mtu: usize,
+    /// Bytes before each frame of a [`Burst`] that the link fills in itself.
+    pub headroom: usize,
+    /// The most bytes that one burst may have, headrooms included; at least one frame fits.
+    pub max_burst: usize,
+    /// The most frames that one burst may have.
+    pub max_frames: usize,
+    /// What it costs.
+    pub costs: Costs,
+    /// Whether the medium itself finds damaged frames (Ethernet's and UDP's checksums). Where it
+    /// does not, the engine adds a checksum over the payload.
+    pub integrity: bool,
+    /// Whether asking for a frame costs no system call.
+    pub free_poll: bool,
+}
+
+/// A received frame, valid until the next [`Link::poll`].
+#[derive(Clone, Copy, Debug)]
+pub struct RxFrame<'a> {
+    /// Who sent it, as far as the medium knows.
+    pub from: LinkAddr,
+    /// The frame, from Weft's header on; may be followed by padding of the medium.
+    pub bytes: &'a [u8],
+}
+
+/// What has gone through a link since it was opened.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct LinkCounters {
+    /// Frames handed to the medium.
+    pub sent_frames: u64,
+    /// Bytes of those frames.
+    pub sent_bytes: u64,
+    /// System calls, or their like, that took to send them.
+    pub send_calls: u64,
+    /// Frames the medium had no room for.
+    pub send_refused: u64,
+    /// Frames received.
+    pub received_frames: u64,
+    /// Bytes of those frames.
+    pub received_bytes: u64,
+    /// Frames the kernel dropped because the receive buffer was full, where it tells.
+    pub receive_dropped: u64,
+}
+
+/// A lossy mover of frames. No call waits. Received frames are looked at in place: [`Link::poll`]
+/// moves to the next frame and gives the one before back to the medium.
+pub trait Link: Send {
+    /// What the link is.
+    fn info(&self) -> &LinkInfo;
+
+    /// Sends the frames of `burst` in order and says how many the medium took. Those it had no room
+    /// for are lost, as a frame on the wire may be; the caller learns of it here and slows down.
+    ///
+    /// # Errors
+    /// When the link is unusable (interface gone or down). What was in `burst` is lost.
+    fn send(&mut self, burst: &mut Burst) -> Result<usize, LinkError>;
+
+    /// Gives the current frame back and moves to the next one; `false` when none has come.
+    ///
+    /// # Errors
+    /// When the link is unusable. A link that went down may work again later.
+    fn poll(&mut self) -> Result<bool, LinkError>;
+
+    /// The current frame: the one that the last [`Link::poll`] found.
+    ///
+    /// # Panics
+    /// If the last poll found none.
+    fn frame(&self) -> RxFrame<'_>;
+
+    /// A descriptor that becomes readable when frames wait, to sleep on.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Whether the interface is up and has a carrier, as far as can be told without a system call
+    /// on every frame.
+    fn is_up(&self) -> bool {
+        true
+    }
+
+    /// When the link wants to be polled though nothing arrives, in ns of the monotonic clock (a
+    /// wrapper that delays frames needs it).
+    fn deadline_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// What has gone through.
+    fn counters(&self) -> LinkCounters;
+}

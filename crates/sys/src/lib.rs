@@ -1,0 +1,16 @@
+//! Every system call that Weft makes, behind functions that are safe to call, and nearly all of the
+//! project's `unsafe` code. A module per thing the kernel offers; no module knows what Weft is for.
+
+pub mod buf;
+pub mod clock;
+pub mod cma;
+pub mod cpu;
+pub mod epoll;
+pub mod futex;
+pub mod mem;
+pub mod net;
+pub mod ns;
+pub mod packet;
+pub mod process;
+pub mod udp;
+pub mod unix;

@@ -1,0 +1,190 @@
+//! The device: a whole, reliable message service in the form that suits its medium (the idea is
+//! PM2's). Everything above a device sees only this trait.
+
+use std::os::fd::RawFd;
+
+use weft_sys::buf::Buf;
+use weft_wire::{Envelope, OpId, PeerId, Ticket};
+
+use crate::address::Address;
+use crate::error::Error;
+
+/// What a device can do and how much, as data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caps {
+    /// The longest message, in bytes, that is sent in one piece and arrives in place. A longer one
+    /// is announced and pulled.
+    pub eager_max: usize,
+    /// From this many payload bytes on, announcing is faster than sending eagerly (not above
+    /// `eager_max`).
+    pub announce_from: usize,
+    /// Whether asking for arrivals costs no system call.
+    pub free_poll: bool,
+}
+
+/// Why a message could not be taken by a device.
+#[derive(Debug)]
+pub enum SendError {
+    /// No room just now (ring full, credit spent, peer not connected yet): poll, then try again.
+    Full,
+    /// It will never be taken.
+    Failed(Error),
+}
+
+/// What a device has for its owner. A payload lies in the device's memory and is valid until the next
+/// [`Device::poll`].
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A whole message, in order per peer.
+    Message {
+        /// Who sent it.
+        peer: PeerId,
+        /// What it says of itself.
+        envelope: Envelope,
+        /// Its payload.
+        payload: &'a [u8],
+    },
+    /// A message whose payload waits at the sender, in order per peer with [`Event::Message`]. Ask
+    /// for it with [`Device::pull`], at any later time.
+    Announced {
+        /// Who sent it.
+        peer: PeerId,
+        /// What it says of itself.
+        envelope: Envelope,
+        /// Bytes of payload.
+        len: u64,
+        /// What to pull with.
+        ticket: Ticket,
+    },
+    /// An operation has ended well: an announced message's memory may be used again, or a pull has
+    /// filled its memory.
+    Done {
+        /// Which one.
+        op: OpId,
+    },
+    /// An operation has ended in an error.
+    Failed {
+        /// Which one.
+        op: OpId,
+        /// Why.
+        error: Error,
+    },
+    /// A peer is gone: every operation with it has already been reported as failed, and no further
+    /// event comes from it.
+    Dead {
+        /// Which one.
+        peer: PeerId,
+        /// Why.
+        error: Error,
+    },
+}
+
+/// Counts by name, for `weft top` and tests: what a device and its links have done.
+pub type Counters = Vec<(String, u64)>;
+
+/// A reliable message service over one medium. No call waits. A device is used by one thread at a
+/// time.
+///
+/// Arrivals are looked at in place: [`Device::poll`] moves to the next event and gives the memory of
+/// the one before back to the device; [`Device::event`] looks at the current one.
+pub trait Device: Send {
+    /// Its name, as users write it: `shm`, `ether`, `composite`, `loopback`.
+    fn name(&self) -> &'static str;
+
+    /// What it can do with `peer`.
+    fn caps(&self, peer: PeerId) -> Caps;
+
+    /// Whether it can reach a process with this address.
+    fn reaches(&self, address: &Address) -> bool;
+
+    /// Makes `peer` the name of the process at `address`. Connecting may happen later, on first use.
+    ///
+    /// # Errors
+    /// When the device cannot reach it.
+    fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error>;
+
+    /// Room for a message of exactly `len` bytes to `peer`, to be filled in place, then
+    /// [`Device::commit`]ted; a second reserve without a commit forgets the first.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] when there is no room now; [`SendError::Failed`] when the peer is gone or
+    /// `len` is over [`Caps::eager_max`].
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<&mut [u8], SendError>;
+
+    /// Sends what was reserved last.
+    ///
+    /// # Panics
+    /// If nothing was reserved.
+    fn commit(&mut self, envelope: &Envelope);
+
+    /// Sends a message of at most [`Caps::eager_max`] bytes; the payload may be used again at once.
+    ///
+    /// # Errors
+    /// As for [`Device::reserve`].
+    fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError>;
+
+    /// Announces a message whose payload stays in `payload` until the peer has pulled it; `op` then
+    /// ends in [`Event::Done`].
+    ///
+    /// # Errors
+    /// As for [`Device::reserve`].
+    fn announce(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &Buf,
+        op: OpId,
+    ) -> Result<(), SendError>;
+
+    /// Brings the first `into.len()` bytes of an announced message into `into` (fewer than announced
+    /// is allowed: the rest is dropped, and the sender's operation ends as well); `op` then ends in
+    /// [`Event::Done`] or [`Event::Failed`].
+    fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId);
+
+    /// Takes an announcement back that the peer has not pulled yet. `true`: it is withdrawn, the
+    /// memory is free, and no event comes for `op`. `false`: too late, it ends as usual.
+    fn withdraw(&mut self, peer: PeerId, op: OpId) -> bool;
+
+    /// Asks `peer` (`hold`), or no longer asks it, to announce its messages instead of sending them
+    /// eagerly, because memory for unexpected ones is short: STOP and GO.
+    fn hold(&mut self, peer: PeerId, hold: bool);
+
+    /// Gives the current event back, makes progress and moves to the next event; `false` when there
+    /// is none. `now_ns` is the monotonic clock, at most a little old.
+    fn poll(&mut self, now_ns: u64) -> bool;
+
+    /// The current event.
+    ///
+    /// # Panics
+    /// If the last [`Device::poll`] gave `false`.
+    fn event(&self) -> Event<'_>;
+
+    /// Hands everything that waits for company (small messages sharing a frame, acknowledgements
+    /// saved up) to the medium now.
+    fn flush(&mut self, now_ns: u64);
+
+    /// Whether messages or acknowledgements are still on their way out: a process that ends should
+    /// go on polling until this is `false`, or a limit is reached.
+    fn busy(&self) -> bool;
+
+    /// Says goodbye to all peers; [`Device::busy`] turns `false` when they know.
+    fn close(&mut self, now_ns: u64);
+
+    /// When the device wants to be polled though nothing arrives, ns of the monotonic clock.
+    fn deadline_ns(&self) -> Option<u64>;
+
+    /// Prepares for the owner's sleep: from now on every arrival rings the doorbell. `false`: there
+    /// already is something, do not sleep. A later [`Device::poll`] ends the preparation.
+    fn arm(&mut self) -> bool;
+
+    /// Descriptors that become readable when the device has work, whether armed or not; they are
+    /// watched by the tender thread and by a sleeping owner. May change after [`Device::associate`];
+    /// `generation` tells.
+    fn watch(&self, each: &mut dyn FnMut(RawFd));
+
+    /// Changes whenever what [`Device::watch`] gives has changed.
+    fn watch_generation(&self) -> u64;
+
+    /// What has been done so far.
+    fn counters(&self) -> Counters;
+}

@@ -1,0 +1,138 @@
+//! Several frames to one destination, laid out so that a link can send them with one call.
+
+use crate::LinkAddr;
+
+/// A burst of frames for one destination in one buffer: every frame takes `stride` bytes, of which
+/// the first `headroom` belong to the link (for an Ethernet header, say), and only the last frame
+/// may be shorter than the others. This is the shape that UDP segmentation offload wants, and it is
+/// harmless to links that send frame by frame.
+///
+/// The buffer is reused from burst to burst; building one allocates nothing once it has grown.
+#[derive(Debug)]
+pub struct Burst {
+    to: LinkAddr,
+    bytes: Vec<u8>,
+    len: usize,
+    headroom: usize,
+    stride: usize,
+    count: usize,
+}
+
+impl Burst {
+    /// An empty burst whose buffer can hold `capacity` bytes, headrooms included.
+    pub fn new(capacity: usize) -> Burst {
+        Burst {
+            to: LinkAddr::Port(0),
+            bytes: vec![0; capacity],
+            len: 0,
+            headroom: 0,
+            stride: 0,
+            count: 0,
+        }
+    }
+
+    /// Empties the burst and sets where it goes and how many bytes of each frame the link needs for
+    /// itself.
+    pub fn reset(&mut self, to: LinkAddr, headroom: usize) {
+        self.to = to;
+        self.headroom = headroom;
+        self.len = 0;
+        self.stride = 0;
+        self.count = 0;
+    }
+
+    /// Where the burst goes.
+    pub fn to(&self) -> LinkAddr {
+        self.to
+    }
+
+    /// Bytes at the start of every frame that belong to the link.
+    pub fn headroom(&self) -> usize {
+        self.headroom
+    }
+
+    /// How many frames are in it.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether no frame is in it.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Distance between the starts of two frames: the first frame's length, headroom included.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Room for one more frame of at most `max` bytes (headroom not counted), or `None` when it does
+    /// not fit or a shorter frame has already ended the burst. Write into it, then [`Burst::push`].
+    pub fn space(&mut self, max: usize) -> Option<&mut [u8]> {
+        if self.count > 0
+            && (self.len != self.stride * self.count || max + self.headroom > self.stride)
+        {
+            return None;
+        }
+        let start = self.len + self.headroom;
+        self.bytes.get_mut(start..start + max)
+    }
+
+    /// Ends the frame that was written at the start of the last [`Burst::space`]: it is `len` bytes
+    /// long, headroom not counted.
+    ///
+    /// # Panics
+    /// If `len` is longer than the frames before it, or than the buffer.
+    pub fn push(&mut self, len: usize) {
+        let whole = len + self.headroom;
+        assert!(self.len + whole <= self.bytes.len(), "frame longer than the burst's buffer");
+        if self.count == 0 {
+            self.stride = whole;
+        }
+        assert!(whole <= self.stride, "only the last frame of a burst may differ, and be shorter");
+        assert!(self.len == self.stride * self.count, "a shorter frame has ended this burst");
+        self.len += whole;
+        self.count += 1;
+    }
+
+    /// All frames, headrooms included, in one piece.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// The frames one by one, each with its headroom, for the link to write its header into.
+    pub fn frames_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let stride = self.stride.max(1);
+        self.bytes[..self.len].chunks_mut(stride)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_lie_at_equal_strides_and_a_shorter_one_ends_the_burst() {
+        let mut burst = Burst::new(64);
+        burst.reset(LinkAddr::Port(1), 4);
+        burst.space(10).unwrap()[0] = 7;
+        burst.push(10);
+        burst.space(10).unwrap()[0] = 8;
+        burst.push(6);
+        assert!(burst.space(6).is_none());
+        let frames: Vec<usize> = burst.frames_mut().map(|f| f.len()).collect();
+        assert_eq!(frames, [14, 10]);
+        assert_eq!(burst.bytes()[4], 7);
+        assert_eq!(burst.bytes()[18], 8);
+    }
+
+    #[test]
+    fn a_full_buffer_gives_no_space() {
+        let mut burst = Burst::new(16);
+        burst.reset(LinkAddr::Port(1), 0);
+        assert!(burst.space(17).is_none());
+        burst.space(16).unwrap();
+        burst.push(16);
+        assert!(burst.space(16).is_none());
+    }
+}

@@ -1,0 +1,32 @@
+//! What a message says about itself besides its payload.
+
+/// What sort of message an [`Envelope`] belongs to. Devices carry it unread; endpoints match on it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(transparent)]
+pub struct Kind(pub u8);
+
+impl Kind {
+    /// A message of the context API: not matched, taken in the order of arrival.
+    pub const PLAIN: Kind = Kind(0);
+    /// A tagged message of an endpoint.
+    pub const TAGGED: Kind = Kind(1);
+    /// An untagged message of an endpoint (matched by source only).
+    pub const UNTAGGED: Kind = Kind(2);
+    /// A message from endpoint to endpoint that no user sees.
+    pub const CONTROL: Kind = Kind(3);
+}
+
+/// Twenty bytes that travel with every message, beside the payload. Devices carry them unread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Envelope {
+    /// The tag that receives are matched with; free for any use where nothing is matched.
+    pub tag: u64,
+    /// A word that the receiver gets beside the payload (libfabric's remote CQ data).
+    pub data: u64,
+    /// Which queue of the receiver it is for.
+    pub kind: Kind,
+    /// Free for the layer that defined `kind`.
+    pub flags: u8,
+    /// The channel within the context's endpoint; free for the layer that defined `kind`.
+    pub channel: u16,
+}
