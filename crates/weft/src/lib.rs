@@ -1,4 +1,6 @@
 //! Message passing over shared memory and plain Ethernet.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod device;
+pub mod error;
