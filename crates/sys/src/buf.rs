@@ -1,11 +1,13 @@
 //! Memory of the user that an operation reads or fills while the user's code goes on.
 //!
 //! A non-blocking send or receive outlives the call that started it, so the library holds the
-//! buffer's address. [`Buf`] is that address, with the promise made once, where it is made: whoever
-//! creates one says that the memory stays valid until the operation has ended. All use is safe from
-//! there on, bounds included.
+//! buffer's address. [`Buf`] is that address, together with what keeps the memory valid until the
+//! operation has ended. All use of it is safe from there on, bounds included.
 
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,23 +33,105 @@ impl Piece {
     }
 }
 
-/// User memory in one or several pieces, seen as one row of bytes.
-#[derive(Clone, Debug)]
+/// User memory in one or several pieces, seen as one row of bytes. A clone speaks of the same memory.
+///
+/// Reading and writing are safe because each way to make a `Buf` keeps its memory alive: a promise
+/// ([`Buf::from_raw`]), shared ownership ([`Buf::from_vec`]), or a loan that cannot end while a
+/// `Buf` of it exists ([`lend`]). As with any I/O buffer, bytes that are written by one operation
+/// while another uses them are unspecified.
+#[derive(Debug)]
 pub struct Buf {
     first: Piece,
     /// The pieces after the first; nearly always none, so that a `Buf` costs no allocation.
     rest: Option<Box<[Piece]>>,
     len: usize,
+    keeper: Keeper,
 }
 
-// SAFETY: a `Buf` is addresses only; `Buf::from_raw`'s caller promises that the memory stays valid
-// and that nobody else touches it in a conflicting way until the operation ends, on any thread.
+/// What keeps the memory of a [`Buf`] valid.
+#[derive(Debug)]
+enum Keeper {
+    /// The promise of `from_raw`'s caller.
+    Promise,
+    /// Ownership, shared with the clones. The vector is never touched through this pointer while
+    /// other clones exist.
+    Owned(Arc<Vec<u8>>),
+    /// A loan: the count of `Buf`s that stand on the memory, which lives in the frame of `lend`.
+    Loan(NonNull<AtomicUsize>),
+}
+
+// SAFETY: a `Buf` is addresses of memory that its keeper keeps valid on any thread; the count of a
+// loan is atomic.
 unsafe impl Send for Buf {}
+
+impl Clone for Buf {
+    fn clone(&self) -> Buf {
+        self.with(self.first, self.rest.clone(), self.len)
+    }
+}
+
+impl Drop for Buf {
+    fn drop(&mut self) {
+        if let Keeper::Loan(count) = self.keeper {
+            // SAFETY: `lend` does not return before the count is zero, so it still exists.
+            unsafe { count.as_ref() }.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+/// What [`lend`] gives its caller: borrowed memory becomes a [`Buf`] by it.
+pub struct Loans<'env> {
+    count: AtomicUsize,
+    env: PhantomData<std::cell::Cell<&'env mut [u8]>>,
+}
+
+impl<'env> Loans<'env> {
+    /// Memory to be read.
+    pub fn read(&self, bytes: &'env [u8]) -> Buf {
+        self.loan(bytes.as_ptr().cast_mut(), bytes.len())
+    }
+
+    /// Memory to be filled.
+    pub fn fill(&self, bytes: &'env mut [u8]) -> Buf {
+        self.loan(bytes.as_mut_ptr(), bytes.len())
+    }
+
+    fn loan(&self, ptr: *mut u8, len: usize) -> Buf {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let ptr = NonNull::new(ptr).unwrap_or(NonNull::dangling());
+        let keeper = Keeper::Loan(NonNull::from(&self.count));
+        Buf { first: Piece { ptr, len }, rest: None, len, keeper }
+    }
+}
+
+/// Lends borrowed memory to operations for the time of `f`. Before `f` ends, every operation that
+/// was given some of it must have ended.
+///
+/// A [`Buf`] that outlives `f` would speak of memory that may be gone: the process is then aborted.
+/// That is an error of this library, never of its user.
+pub fn lend<'env, R>(f: impl FnOnce(&Loans<'env>) -> R) -> R {
+    /// Runs the check also when `f` panics.
+    struct Check<'a, 'env>(&'a Loans<'env>);
+    impl Drop for Check<'_, '_> {
+        fn drop(&mut self) {
+            if self.0.count.load(Ordering::Acquire) != 0 {
+                eprintln!("weft: borrowed memory is still in use by an operation: aborting");
+                std::process::abort();
+            }
+        }
+    }
+    let loans = Loans { count: AtomicUsize::new(0), env: PhantomData };
+    let check = Check(&loans);
+    let result = f(check.0);
+    drop(check);
+    result
+}
 
 impl Buf {
     /// No memory.
     pub fn empty() -> Buf {
-        Buf { first: Piece { ptr: NonNull::dangling(), len: 0 }, rest: None, len: 0 }
+        let first = Piece { ptr: NonNull::dangling(), len: 0 };
+        Buf { first, rest: None, len: 0, keeper: Keeper::Promise }
     }
 
     /// `len` bytes at `ptr`.
@@ -58,7 +142,7 @@ impl Buf {
     /// it (or, where it is filled, touch it).
     pub unsafe fn from_raw(ptr: *mut u8, len: usize) -> Buf {
         let ptr = NonNull::new(ptr).unwrap_or(NonNull::dangling());
-        Buf { first: Piece { ptr, len }, rest: None, len }
+        Buf { first: Piece { ptr, len }, rest: None, len, keeper: Keeper::Promise }
     }
 
     /// Several pieces as one row of bytes.
@@ -73,7 +157,41 @@ impl Buf {
         let Some(first) = all.next() else { return Buf::empty() };
         let rest: Box<[Piece]> = all.collect();
         let len = first.len + rest.iter().map(|p| p.len).sum::<usize>();
-        Buf { first, rest: (!rest.is_empty()).then_some(rest), len }
+        let rest = (!rest.is_empty()).then_some(rest);
+        Buf { first, rest, len, keeper: Keeper::Promise }
+    }
+
+    /// The bytes of a vector, which [`Buf::into_vec`] gives back.
+    pub fn from_vec(mut vec: Vec<u8>) -> Buf {
+        let ptr = NonNull::new(vec.as_mut_ptr()).unwrap_or(NonNull::dangling());
+        let len = vec.len();
+        let keeper = Keeper::Owned(Arc::new(vec));
+        Buf { first: Piece { ptr, len }, rest: None, len, keeper }
+    }
+
+    /// The vector it was made from; `None` while a clone exists, or if it was made otherwise.
+    pub fn into_vec(mut self) -> Option<Vec<u8>> {
+        match std::mem::replace(&mut self.keeper, Keeper::Promise) {
+            Keeper::Owned(vec) => Arc::into_inner(vec),
+            other => {
+                self.keeper = other;
+                None
+            }
+        }
+    }
+
+    /// Other pieces of the same memory, kept by the same keeper.
+    fn with(&self, first: Piece, rest: Option<Box<[Piece]>>, len: usize) -> Buf {
+        let keeper = match &self.keeper {
+            Keeper::Promise => Keeper::Promise,
+            Keeper::Owned(vec) => Keeper::Owned(vec.clone()),
+            Keeper::Loan(count) => {
+                // SAFETY: `self` is counted, so `lend` has not returned.
+                unsafe { count.as_ref() }.fetch_add(1, Ordering::Relaxed);
+                Keeper::Loan(*count)
+            }
+        };
+        Buf { first, rest, len, keeper }
     }
 
     /// Bytes in all pieces.
@@ -107,7 +225,7 @@ impl Buf {
             }
         }
         let rest: Box<[Piece]> = cut[1..].into();
-        Buf { first: cut[0], rest: (!rest.is_empty()).then_some(rest), len }
+        self.with(cut[0], (!rest.is_empty()).then_some(rest), len)
     }
 
     /// Copies bytes out of the memory, from `offset` on, and says how many there were: less than
@@ -176,5 +294,27 @@ mod tests {
         assert_eq!((cut.len(), cut.pieces().count()), (4, 2));
         assert_eq!(buf.truncated(0).len(), 0);
         assert_eq!((a, b), ([1, 9, 9], [9, 9]));
+    }
+
+    #[test]
+    fn a_vector_comes_back_when_no_clone_is_left() {
+        let buf = Buf::from_vec(vec![1, 2, 3]);
+        let clone = buf.clone();
+        clone.write(1, &[7]);
+        assert!(clone.into_vec().is_none());
+        assert_eq!(buf.into_vec(), Some(vec![1, 7, 3]));
+    }
+
+    #[test]
+    fn a_loan_reads_and_fills_borrowed_memory() {
+        let from = [5u8; 4];
+        let mut into = [0u8; 4];
+        lend(|loans| {
+            let (a, b) = (loans.read(&from), loans.fill(&mut into));
+            let mut bytes = [0; 4];
+            a.clone().read(0, &mut bytes);
+            b.truncated(3).write(0, &bytes);
+        });
+        assert_eq!(into, [5, 5, 5, 0]);
     }
 }

@@ -27,6 +27,9 @@ pub struct Caps {
 pub enum SendError {
     /// No room just now (ring full, credit spent, peer not connected yet): poll, then try again.
     Full,
+    /// The peer asked for announcements only, because its memory for unexpected messages is short
+    /// ([`Device::hold`]): announce, or wait until it takes messages again.
+    Held,
     /// It will never be taken.
     Failed(Error),
 }
