@@ -248,6 +248,24 @@ impl Buf {
         })
     }
 
+    /// Copies as many bytes as fit from the start of this memory to the start of `into`, and says how
+    /// many. The two may be the same memory.
+    pub fn copy_to(&self, into: &Buf) -> usize {
+        let mut offset = 0;
+        for piece in self.pieces() {
+            let put = into.each(offset, piece.len, |at, done, len| {
+                // SAFETY: `each` keeps both ranges inside memory that the keepers keep valid;
+                // `copy` allows them to overlap.
+                unsafe { ptr::copy(piece.ptr.as_ptr().add(done), at, len) }
+            });
+            offset += put;
+            if put < piece.len {
+                break;
+            }
+        }
+        offset
+    }
+
     /// Calls `f(address, bytes done before, length)` for each contiguous run of the range, and gives
     /// the bytes covered.
     #[inline]

@@ -2,6 +2,7 @@
 //! PM2's). Everything above a device sees only this trait.
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId, Ticket};
@@ -80,6 +81,26 @@ pub enum Event<'a> {
         /// Why.
         error: Error,
     },
+}
+
+/// How a sleeping owner of a device wants to be woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// By the device's [`Doorbell`]: the cheapest, where one device is all there is to wait for.
+    Doorbell,
+    /// By a descriptor that [`Device::watch`] gives becoming readable.
+    Descriptor,
+}
+
+/// Something in shared memory to sleep on (a futex), apart from its device, so that the device is not
+/// locked meanwhile.
+pub trait Doorbell: Send + Sync {
+    /// Sleeps until the doorbell rings, or has rung since the device was armed, or the time is up.
+    /// May also return for no reason.
+    fn sleep(&self, timeout_ns: u64);
+
+    /// Rings it from within the process.
+    fn ring(&self);
 }
 
 /// Counts by name, for `weft top` and tests: what a device and its links have done.
@@ -176,9 +197,16 @@ pub trait Device: Send {
     /// When the device wants to be polled though nothing arrives, ns of the monotonic clock.
     fn deadline_ns(&self) -> Option<u64>;
 
-    /// Prepares for the owner's sleep: from now on every arrival rings the doorbell. `false`: there
-    /// already is something, do not sleep. A later [`Device::poll`] ends the preparation.
-    fn arm(&mut self) -> bool;
+    /// Prepares for the owner's sleep: from now on every arrival wakes it in the way it names.
+    /// `false`: there already is something, do not sleep. The next [`Device::poll`] ends the
+    /// preparation.
+    fn arm(&mut self, wake: Wake) -> bool;
+
+    /// The doorbell to sleep on after `arm(Wake::Doorbell)`; `None` for a device that is woken by
+    /// descriptors only.
+    fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        None
+    }
 
     /// Descriptors that become readable when the device has work, whether armed or not; they are
     /// watched by the tender thread and by a sleeping owner. May change after [`Device::associate`];

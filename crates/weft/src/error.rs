@@ -1,6 +1,6 @@
 //! The library's errors: each says what failed, why, and what to do.
 
-use weft_wire::PeerId;
+use weft_wire::{Address, PeerId};
 
 /// An error of the library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,4 +15,29 @@ pub enum Error {
         /// How it was noticed.
         why: String,
     },
+    /// No device can carry messages to a peer.
+    #[error("cannot reach rank {peer} ({name}): {why}")]
+    Unreachable {
+        /// Its number.
+        peer: PeerId,
+        /// Its node and process, for people.
+        name: String,
+        /// What each device says.
+        why: String,
+    },
+    /// A message is too long for the way it is sent.
+    #[error("a message of {len} bytes is too long here, {max} is the limit: send it by an endpoint")]
+    TooLong {
+        /// Bytes of the message.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+}
+
+impl Error {
+    /// [`Error::Unreachable`] for the process at `address`.
+    pub fn unreachable(peer: PeerId, address: &Address, why: impl Into<String>) -> Error {
+        Error::Unreachable { peer, name: address.to_string(), why: why.into() }
+    }
 }

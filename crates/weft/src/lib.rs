@@ -4,3 +4,4 @@
 pub mod address;
 pub mod device;
 pub mod error;
+pub mod loopback;
