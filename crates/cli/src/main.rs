@@ -1,1 +1,5 @@
-fn main() {}
+//! The `weft` command: everything is in the library `weft_cli`, so that tests can use it as well.
+
+fn main() -> std::process::ExitCode {
+    weft_cli::main()
+}

@@ -1,0 +1,37 @@
+//! What can go wrong with a command, as far as it is not a command's own business.
+
+use std::io;
+use std::process::ExitCode;
+
+/// An error that ends the command. Each message says what failed, why, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The command line asks for something that there is not: exit status 2.
+    #[error("{0}")]
+    Usage(String),
+    /// A system call failed.
+    #[error("{doing}: {cause}")]
+    Io {
+        /// What was being done.
+        doing: String,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl CliError {
+    /// Makes an error of what the kernel said while `doing` something.
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> CliError {
+        let doing = doing.into();
+        move |cause| CliError::Io { doing, cause }
+    }
+
+    /// The exit status that scripts see: 1 failed, 2 bad usage.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            CliError::Usage(_) => ExitCode::from(2),
+            _ => ExitCode::FAILURE,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The `weft` command: a module per subcommand, each with the arguments it takes (`Args`) and a
+//! function `run` that does the work. [`Command`] lists them.
+//!
+//! Exit status: 0 done, 1 failed (a message on standard error says what, why, and what to do),
+//! 2 bad usage. Results go to standard output, everything else to standard error.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub mod error;
+pub mod output;
+
+pub use error::CliError;
+
+/// Message passing over shared memory and plain Ethernet.
+#[derive(Parser, Debug)]
+#[command(name = "weft", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What the command can do.
+#[derive(Subcommand, Debug)]
+enum Command {}
+
+/// Reads the command line, does what it says, and gives the exit status.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    output::start_logging();
+    let done: Result<ExitCode, CliError> = match cli.command {};
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("weft: {error}");
+            error.exit_code()
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! How results, tables, progress and logs are written.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+
+/// Sends log lines to standard error; `WEFT_LOG` says which (as in `info` or `weft_link=trace`).
+pub fn start_logging() {
+    let filter = EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .try_init();
+}
+
+/// Writes one result as one line of JSON. A reader that has gone away is not an error.
+pub fn json_line<T: Serialize>(value: &T) {
+    if let Ok(mut line) = serde_json::to_vec(value) {
+        line.push(b'\n');
+        let _ = io::stdout().lock().write_all(&line);
+    }
+}
+
+/// A table for people: columns as wide as their widest cell, numbers to the right.
+#[derive(Default, Debug)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these headings.
+    pub fn new<S: Into<String>>(headings: impl IntoIterator<Item = S>) -> Table {
+        Table { rows: vec![headings.into_iter().map(Into::into).collect()] }
+    }
+
+    /// One more row.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// The table as text, a line per row.
+    pub fn text(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |c: usize| {
+            self.rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (cell, &width) in row.iter().zip(&widths) {
+                let pad = " ".repeat(width - cell.chars().count());
+                let number = cell.starts_with(|c: char| c.is_ascii_digit());
+                let (left, right) = if number { (pad.as_str(), "") } else { ("", pad.as_str()) };
+                line.push_str(&format!("{left}{cell}{right}  "));
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Writes it to standard output.
+    pub fn print(&self) {
+        let _ = io::stdout().lock().write_all(self.text().as_bytes());
+    }
+}
+
+/// Whether a progress bar makes sense: a person looks at standard error.
+pub fn progress_wanted() -> bool {
+    io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_numbers_stand_to_the_right() {
+        let mut table = Table::new(["what", "bytes"]);
+        table.row(["lat", "8"]);
+        table.row(["bandwidth", "1048576"]);
+        assert_eq!(table.text(), "what       bytes\nlat              8\nbandwidth  1048576\n");
+    }
+}
