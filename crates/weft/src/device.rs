@@ -127,13 +127,20 @@ pub trait Device: Send {
     /// When the device cannot reach it.
     fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error>;
 
-    /// Room for a message of exactly `len` bytes to `peer`, to be filled in place, then
-    /// [`Device::commit`]ted; a second reserve without a commit forgets the first.
+    /// Makes room for a message of exactly `len` bytes to `peer`, to be filled in place through
+    /// [`Device::space`], then [`Device::commit`]ted; a second reserve without a commit forgets the
+    /// first.
     ///
     /// # Errors
     /// [`SendError::Full`] when there is no room now; [`SendError::Failed`] when the peer is gone or
     /// `len` is over [`Caps::eager_max`].
-    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<&mut [u8], SendError>;
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError>;
+
+    /// The room that was reserved last; its content is unspecified before it is written.
+    ///
+    /// # Panics
+    /// If nothing was reserved.
+    fn space(&mut self) -> &mut [u8];
 
     /// Sends what was reserved last.
     ///

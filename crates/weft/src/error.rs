@@ -25,6 +25,12 @@ pub enum Error {
         /// What each device says.
         why: String,
     },
+    /// No process was associated with a peer number.
+    #[error("there is no peer {peer}: associate an address with it first")]
+    UnknownPeer {
+        /// The number.
+        peer: PeerId,
+    },
     /// A message is too long for the way it is sent.
     #[error("a message of {len} bytes is too long here, {max} is the limit: send it by an endpoint")]
     TooLong {

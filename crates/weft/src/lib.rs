@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod composite;
 pub mod device;
 pub mod error;
 pub mod loopback;

@@ -100,7 +100,7 @@ impl Device for Loopback {
         Ok(())
     }
 
-    fn reserve(&mut self, _peer: PeerId, len: usize) -> Result<&mut [u8], SendError> {
+    fn reserve(&mut self, _peer: PeerId, len: usize) -> Result<(), SendError> {
         if len > EAGER_MAX {
             return Err(SendError::Failed(Error::TooLong { len, max: EAGER_MAX }));
         }
@@ -110,7 +110,12 @@ impl Device for Loopback {
         self.check_room()?;
         let mut payload = self.reserved.take().or_else(|| self.spare.pop()).unwrap_or_default();
         payload.resize(len, 0);
-        Ok(self.reserved.insert(payload))
+        self.reserved = Some(payload);
+        Ok(())
+    }
+
+    fn space(&mut self) -> &mut [u8] {
+        self.reserved.as_mut().expect("space follows reserve")
     }
 
     fn commit(&mut self, envelope: &Envelope) {
@@ -120,7 +125,8 @@ impl Device for Loopback {
     }
 
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
-        self.reserve(peer, payload.len())?.copy_from_slice(payload);
+        self.reserve(peer, payload.len())?;
+        self.space().copy_from_slice(payload);
         self.commit(envelope);
         Ok(())
     }

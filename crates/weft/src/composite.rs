@@ -1,0 +1,207 @@
+//! The composite device: several devices behind one table, "peer to device" (the idea is PM2's).
+//! Sending looks the device up; receiving polls them all.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use weft_sys::buf::Buf;
+use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
+
+use crate::device::{Caps, Counters, Device, Doorbell, Event, SendError, Wake};
+use crate::error::Error;
+
+/// The entry of the table for a peer that was never associated.
+const NONE: u8 = u8::MAX;
+
+/// In one of so many rounds another device than that of the last event is asked first.
+const TURN_INTERVAL: u32 = 8;
+
+/// Several devices as one. They are asked in the order in which they were given; the first that
+/// reaches a peer carries its messages.
+pub struct Composite {
+    devices: Vec<Box<dyn Device>>,
+    /// The device of each peer, by its position.
+    table: Vec<u8>,
+    /// The device that the current event is of.
+    at: usize,
+    /// The device that the last reserve was made on.
+    reserved: usize,
+    rounds: u32,
+}
+
+impl Composite {
+    /// A composite of `devices`, the best first.
+    ///
+    /// # Panics
+    /// If there are none, or over 200.
+    pub fn new(devices: Vec<Box<dyn Device>>) -> Composite {
+        assert!((1..=200).contains(&devices.len()), "a composite has 1 to 200 devices");
+        Composite { devices, table: Vec::new(), at: 0, reserved: 0, rounds: 0 }
+    }
+
+    #[inline]
+    fn of(&self, peer: PeerId) -> Option<usize> {
+        let entry = *self.table.get(peer.index())?;
+        (entry != NONE).then_some(usize::from(entry))
+    }
+
+    #[inline]
+    fn device(&mut self, peer: PeerId) -> Result<&mut dyn Device, SendError> {
+        match self.of(peer) {
+            Some(at) => Ok(&mut *self.devices[at]),
+            None => Err(SendError::Failed(Error::UnknownPeer { peer })),
+        }
+    }
+}
+
+impl Device for Composite {
+    fn name(&self) -> &'static str {
+        "composite"
+    }
+
+    fn caps(&self, peer: PeerId) -> Caps {
+        let at = self.of(peer).unwrap_or(0);
+        let free_poll = self.devices.iter().all(|d| d.caps(peer).free_poll);
+        Caps { free_poll, ..self.devices[at].caps(peer) }
+    }
+
+    fn reaches(&self, address: &Address) -> bool {
+        self.devices.iter().any(|d| d.reaches(address))
+    }
+
+    fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error> {
+        let mut refusals = Vec::new();
+        for (at, device) in self.devices.iter_mut().enumerate() {
+            if !device.reaches(address) {
+                continue;
+            }
+            match device.associate(peer, address) {
+                Ok(()) => {
+                    if self.table.len() <= peer.index() {
+                        self.table.resize(peer.index() + 1, NONE);
+                    }
+                    self.table[peer.index()] = at as u8;
+                    return Ok(());
+                }
+                Err(error) => refusals.push(format!("{}: {error}", device.name())),
+            }
+        }
+        if refusals.is_empty() {
+            let names: Vec<&str> = self.devices.iter().map(|d| d.name()).collect();
+            refusals.push(format!("none of the devices in use ({}) can", names.join(", ")));
+        }
+        Err(Error::unreachable(peer, address, refusals.join("; ")))
+    }
+
+    #[inline]
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError> {
+        let at = self.of(peer).ok_or(SendError::Failed(Error::UnknownPeer { peer }))?;
+        self.reserved = at;
+        self.devices[at].reserve(peer, len)
+    }
+
+    #[inline]
+    fn space(&mut self) -> &mut [u8] {
+        self.devices[self.reserved].space()
+    }
+
+    #[inline]
+    fn commit(&mut self, envelope: &Envelope) {
+        self.devices[self.reserved].commit(envelope);
+    }
+
+    #[inline]
+    fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
+        self.device(peer)?.send(peer, envelope, payload)
+    }
+
+    fn announce(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &Buf,
+        op: OpId,
+    ) -> Result<(), SendError> {
+        self.device(peer)?.announce(peer, envelope, payload, op)
+    }
+
+    fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId) {
+        let at = self.of(peer).expect("an announcement came from an associated peer");
+        self.devices[at].pull(peer, ticket, into, op);
+    }
+
+    fn withdraw(&mut self, peer: PeerId, op: OpId) -> bool {
+        self.of(peer).is_some_and(|at| self.devices[at].withdraw(peer, op))
+    }
+
+    fn hold(&mut self, peer: PeerId, hold: bool) {
+        if let Some(at) = self.of(peer) {
+            self.devices[at].hold(peer, hold);
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, now_ns: u64) -> bool {
+        let count = self.devices.len();
+        self.rounds = self.rounds.wrapping_add(1);
+        // Messages come in runs, so the device of the last event goes first; now and then its
+        // neighbour does, so that none starves another. A device that is passed over keeps its
+        // event, which the owner has done with, until its next turn: that does no harm.
+        let first = self.at + usize::from(self.rounds.is_multiple_of(TURN_INTERVAL));
+        for step in 0..count {
+            let at = if first + step < count { first + step } else { first + step - count };
+            if self.devices[at].poll(now_ns) {
+                self.at = at;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn event(&self) -> Event<'_> {
+        self.devices[self.at].event()
+    }
+
+    fn flush(&mut self, now_ns: u64) {
+        for device in &mut self.devices {
+            device.flush(now_ns);
+        }
+    }
+
+    fn busy(&self) -> bool {
+        self.devices.iter().any(|d| d.busy())
+    }
+
+    fn close(&mut self, now_ns: u64) {
+        for device in &mut self.devices {
+            device.close(now_ns);
+        }
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        self.devices.iter().filter_map(|d| d.deadline_ns()).min()
+    }
+
+    fn arm(&mut self, wake: Wake) -> bool {
+        // All are armed, even after one says no: the next poll disarms them all.
+        self.devices.iter_mut().fold(true, |quiet, d| d.arm(wake) && quiet)
+    }
+
+    fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        self.devices.iter().find_map(|d| d.doorbell())
+    }
+
+    fn watch(&self, each: &mut dyn FnMut(RawFd)) {
+        for device in &self.devices {
+            device.watch(each);
+        }
+    }
+
+    fn watch_generation(&self) -> u64 {
+        self.devices.iter().map(|d| d.watch_generation()).sum()
+    }
+
+    fn counters(&self) -> Counters {
+        self.devices.iter().flat_map(|d| d.counters()).collect()
+    }
+}
