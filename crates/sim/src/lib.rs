@@ -1,1 +1,13 @@
-//! .
+//! Simulated networks that run Weft's real protocol engine, in simulated time.
+//!
+//! Three layers, each usable without the next:
+//! * [`queue`] and [`rng`]: time and chance. A run is a seed: the same seed gives the same run on
+//!   every machine.
+//! * [`net`] and [`world`]: frames on wires and through switches, with faults that can be set while
+//!   a run goes on, and the nodes that exchange them.
+#![forbid(unsafe_code)]
+
+pub mod net;
+pub mod queue;
+pub mod rng;
+pub mod world;
