@@ -15,3 +15,4 @@ pub mod packet;
 pub mod process;
 pub mod udp;
 pub mod unix;
+pub mod watch;

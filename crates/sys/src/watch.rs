@@ -1,0 +1,104 @@
+//! Sleeping on descriptors: an epoll set that is replaced as a whole when the descriptors change, and
+//! that another thread can wake.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+
+/// Wakes a [`Watch`] from any thread.
+#[derive(Debug)]
+pub struct Waker {
+    event: OwnedFd,
+}
+
+impl Waker {
+    /// Ends the watch's current wait, or its next one if it is not waiting.
+    pub fn wake(&self) {
+        // Fails only when the counter is full: then a wake is pending already.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+}
+
+/// Descriptors to sleep on.
+pub struct Watch {
+    epoll: OwnedFd,
+    event: OwnedFd,
+    /// Room for what one wait reports: which descriptors they were does not matter.
+    ready: Vec<epoll::Event>,
+}
+
+impl Watch {
+    /// A watch on nothing but its waker.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn new() -> io::Result<(Watch, Waker)> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let waker = Waker { event: event.try_clone()? };
+        let epoll = with_waker(event.as_fd())?;
+        Ok((Watch { epoll, event, ready: Vec::with_capacity(4) }, waker))
+    }
+
+    /// Watches `fds`, and no longer those before. One that cannot be watched, because it was closed
+    /// meanwhile, is passed over.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn set(&mut self, fds: &[RawFd]) -> io::Result<()> {
+        let epoll = with_waker(self.event.as_fd())?;
+        for &fd in fds.iter().filter(|fd| **fd >= 0) {
+            // SAFETY: the descriptor is only named to the kernel, which refuses a closed one; were
+            // the number given to another file meanwhile, the worst is a wake-up for nothing.
+            let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+            let _ = epoll::add(&epoll, fd, epoll::EventData::new_u64(1), epoll::EventFlags::IN);
+        }
+        self.epoll = epoll;
+        Ok(())
+    }
+
+    /// Sleeps until a descriptor is readable, the waker is used, or the time is up; `true` unless the
+    /// time was up. A signal ends it as well.
+    pub fn wait(&mut self, timeout_ns: u64) -> bool {
+        let timeout = Timespec {
+            tv_sec: (timeout_ns / 1_000_000_000) as i64,
+            tv_nsec: (timeout_ns % 1_000_000_000) as _,
+        };
+        self.ready.clear();
+        let buffer = rustix::buffer::spare_capacity(&mut self.ready);
+        let woken = epoll::wait(&self.epoll, buffer, Some(&timeout)).unwrap_or(1) > 0;
+        if self.ready.iter().any(|e| e.data.u64() == 0) {
+            let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
+        }
+        woken
+    }
+}
+
+/// An epoll set with only the waker's descriptor in it, marked by data 0.
+fn with_waker(event: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, event, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+    Ok(epoll)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn wakes_for_a_descriptor_for_the_waker_and_for_the_time() {
+        let (mut watch, waker) = Watch::new().unwrap();
+        assert!(!watch.wait(1_000));
+        waker.wake();
+        assert!(watch.wait(u64::MAX >> 1));
+        assert!(!watch.wait(1_000), "a wake counts once");
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        watch.set(&[read.as_raw_fd(), -1]).unwrap();
+        rustix::io::write(&write, b"x").unwrap();
+        assert!(watch.wait(u64::MAX >> 1));
+        watch.set(&[]).unwrap();
+        assert!(!watch.wait(1_000));
+    }
+}
