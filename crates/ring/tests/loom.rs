@@ -1,0 +1,115 @@
+//! Every interleaving, and every order the memory model allows, of small runs.
+//! `RUSTFLAGS="--cfg loom" cargo test -p weft-ring --release --test loom`
+#![cfg(loom)]
+
+use loom::thread;
+use weft_ring::{Bell, Consumer, Geometry, Head, Memory, Producer, Refused, Sleep};
+
+fn pair() -> (Producer, Consumer) {
+    let geometry = Geometry::new(4, 256).unwrap();
+    let mem = Memory::zeroed(geometry.size());
+    (Producer::new(mem.clone(), geometry).unwrap(), Consumer::new(mem, geometry).unwrap())
+}
+
+fn model(f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(f);
+}
+
+#[test]
+fn what_is_read_is_what_was_written() {
+    model(|| {
+        let (mut producer, mut consumer) = pair();
+        let sender = thread::spawn(move || {
+            producer.push(1, Head(10, 0, 0), &[1; 8]).unwrap();
+            producer.push(2, Head(20, 0, 0), &[2; 40]).unwrap();
+        });
+        for i in 1..=2u8 {
+            let item = loop {
+                match consumer.peek().unwrap() {
+                    Some(item) => break item,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!((item.kind, item.head.0), (i, u64::from(i) * 10));
+            assert!(consumer.payload().iter().all(|&b| b == i));
+            consumer.release();
+        }
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn room_is_used_again_only_after_it_was_given_back() {
+    model(|| {
+        let (mut producer, mut consumer) = pair();
+        for i in 0..4u8 {
+            producer.push(i, Head::default(), &[i; 64]).unwrap();
+        }
+        let receiver = thread::spawn(move || {
+            for i in 0..2u8 {
+                consumer.peek().unwrap().unwrap();
+                assert_eq!(consumer.payload(), &[i; 64]);
+                consumer.release();
+            }
+            consumer
+        });
+        let mut sent = 0;
+        for i in 4..6u8 {
+            match producer.push(i, Head::default(), &[i; 64]) {
+                Ok(()) => sent += 1,
+                Err(Refused::Full) => thread::yield_now(),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        let mut consumer = receiver.join().unwrap();
+        let mut left = 0;
+        while consumer.peek().unwrap().is_some() {
+            consumer.payload();
+            consumer.release();
+            left += 1;
+        }
+        assert_eq!(left, 2 + sent);
+    });
+}
+
+/// If the owner goes to sleep (it has armed, and looked once more in vain), then the sender must be
+/// told to wake it.
+#[test]
+fn no_wake_up_is_lost() {
+    model(|| {
+        let (mut producer, mut consumer) = pair();
+        let bell = Bell::new(Memory::zeroed(64)).unwrap();
+        let theirs = bell.clone();
+        let sender = thread::spawn(move || {
+            producer.push(1, Head::default(), &[]).unwrap();
+            theirs.ring()
+        });
+        bell.arm(Sleep::Futex);
+        let sleeps = consumer.peek().unwrap().is_none();
+        let woken = sender.join().unwrap();
+        if sleeps {
+            assert_eq!(woken, Some(Sleep::Futex));
+        }
+    });
+}
+
+/// If the producer goes to sleep for want of room, the consumer must be told that it waits.
+#[test]
+fn no_word_of_room_is_lost() {
+    model(|| {
+        let (mut producer, mut consumer) = pair();
+        for _ in 0..4 {
+            producer.push(0, Head::default(), &[]).unwrap();
+        }
+        assert_eq!(producer.push(0, Head::default(), &[]), Err(Refused::Full));
+        let receiver = thread::spawn(move || {
+            consumer.peek().unwrap().unwrap();
+            consumer.release()
+        });
+        let room = producer.want_room().unwrap();
+        let told = receiver.join().unwrap();
+        assert!(room || told);
+    });
+}
