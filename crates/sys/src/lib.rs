@@ -10,6 +10,7 @@ pub mod floor;
 pub mod futex;
 pub mod mem;
 pub mod net;
+pub mod netlink;
 pub mod ns;
 pub mod packet;
 pub mod process;

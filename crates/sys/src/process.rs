@@ -1,1 +1,160 @@
-//! .
+//! Child processes: where they run, how they end, and signals as something to read.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use rustix::io::FdFlags;
+use rustix::process::{Pid, Signal};
+use rustix::thread::CpuSet;
+
+use crate::ns::Enter;
+
+/// What a child does between fork and exec.
+#[derive(Default)]
+pub struct Setup {
+    /// The namespaces it runs in.
+    pub enter: Option<Enter>,
+    /// The processors it may run on.
+    pub cpus: Option<CpuSet>,
+    /// Descriptors it inherits, under the same numbers.
+    pub inherit: Vec<OwnedFd>,
+    /// Whether it is killed when the thread that started it ends, however that ends.
+    pub dies_with_parent: bool,
+    /// Whether it starts a process group of its own, so that all its children can be signalled.
+    pub own_group: bool,
+    /// Whether it starts a session of its own, away from the terminal.
+    pub own_session: bool,
+}
+
+impl Setup {
+    /// Does it all in the calling process. Makes system calls only.
+    fn apply(&self, parent: Option<Pid>) -> io::Result<()> {
+        if self.own_session {
+            rustix::process::setsid()?;
+        } else if self.own_group {
+            rustix::process::setpgid(None, None)?;
+        }
+        if let Some(cpus) = &self.cpus {
+            rustix::thread::sched_setaffinity(None, cpus)?;
+        }
+        for fd in &self.inherit {
+            rustix::io::fcntl_setfd(fd, FdFlags::empty())?;
+        }
+        if let Some(enter) = &self.enter {
+            enter.enter()?;
+        }
+        // Last, because a change of rights resets it.
+        if self.dies_with_parent {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            // The parent may have ended before the line above took effect.
+            if parent.is_some_and(|p| rustix::process::getppid() != Some(p)) {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Starts `command` as a child, set up as said.
+///
+/// # Errors
+/// When the program does not exist, or a step of the set-up is refused.
+pub fn spawn(command: &mut Command, setup: Setup) -> io::Result<Child> {
+    let parent = Some(rustix::process::getpid());
+    // A child in another pid namespace would not see its parent's number; Weft makes none.
+    // SAFETY: `apply` makes system calls only: no allocation, no lock.
+    unsafe { command.pre_exec(move || setup.apply(parent)) };
+    command.spawn()
+}
+
+/// Becomes `command`, set up as said; the process must have one thread only. Returns only on errors.
+pub fn replace(command: &mut Command, setup: &Setup) -> io::Error {
+    match setup.apply(None) {
+        Ok(()) => command.exec(),
+        Err(error) => error,
+    }
+}
+
+/// Signals that arrive as something to read instead of interrupting.
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+}
+
+impl Signals {
+    /// From now on these signals (numbers, as `SIGINT` is 2) are to be read here by the calling
+    /// thread and those it starts later. Children start with no signal blocked.
+    ///
+    /// # Errors
+    /// When a number is not a signal's, or no descriptor is left.
+    pub fn take(signals: &[i32]) -> io::Result<Signals> {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: sigemptyset initialises the set, the other calls read it; the descriptor that
+        // signalfd gives is ours alone.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for &signal in signals {
+                if libc::sigaddset(set.as_mut_ptr(), signal) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            let set = set.assume_init();
+            let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+            if error != 0 {
+                return Err(io::Error::from_raw_os_error(error));
+            }
+            let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Signals { fd: OwnedFd::from_raw_fd(fd) })
+        }
+    }
+
+    /// The next signal that has come, by its number.
+    ///
+    /// # Errors
+    /// When the descriptor fails, which it does not do by itself.
+    pub fn next(&self) -> io::Result<Option<i32>> {
+        // The structure signalfd_siginfo has 128 bytes and begins with the signal's number.
+        let mut info = [0; 128];
+        match rustix::io::read(&self.fd, &mut info) {
+            Ok(_) => Ok(Some(i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Sends a signal to a process, or with `group` to all of its process group. Says whether there was
+/// somebody to get it.
+pub fn signal(pid: u32, group: bool, number: i32) -> bool {
+    let Ok(pid) = i32::try_from(pid) else { return false };
+    // One is the machine's own first process; zero and negative numbers mean many.
+    if pid <= 1 {
+        return false;
+    }
+    // SAFETY: takes numbers only.
+    unsafe { libc::kill(if group { -pid } else { pid }, number) == 0 }
+}
+
+/// When a process was started, in ticks since boot: with the process id it names a process for good.
+/// `None` when there is no such process, or it has ended and waits for its parent.
+pub fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name, in parentheses, may hold anything; the fields are counted after it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
