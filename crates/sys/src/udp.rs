@@ -1,1 +1,406 @@
-//! .
+//! UDP sockets that send and receive many datagrams with one system call (UDP_SEGMENT, UDP_GRO).
+
+use std::io;
+use std::mem;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::net::sockaddr::SockAddr;
+use crate::net::sockopt::{self, set};
+use crate::net::{Condition, Sent, StepError, mmsg, step};
+
+/// The most bytes that the kernel hands over at once: what fits in an IP packet.
+pub const RECEIVE_MAX: usize = 65_535;
+
+/// The most payload bytes that one segmented send may have, over IPv4 and IPv6.
+pub const SEND_MAX: usize = 65_535 - 40 - UDP_HEADER_LEN;
+
+/// The most segments of one send (the limit of kernels before 6.9; later ones allow 128).
+pub const SEGMENTS_MAX: usize = 64;
+
+/// Bytes of a UDP header.
+pub const UDP_HEADER_LEN: usize = 8;
+
+/// What a UDP socket is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpConfig<'a> {
+    /// The address to bind to; port 0 lets the kernel choose. A group address serves a socket that
+    /// only hears what is sent to the group.
+    pub bind: SocketAddr,
+    /// Whether other sockets may bind to the same port, as all that hear a group must.
+    pub shared: bool,
+    /// The interface to stay on.
+    pub interface: Option<&'a str>,
+}
+
+/// A UDP socket that never waits.
+#[derive(Debug)]
+pub struct UdpSocket {
+    fd: OwnedFd,
+    dropped: u32,
+}
+
+/// Datagrams that one call received: equal pieces of `segment` bytes, the last perhaps shorter.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Who sent them.
+    pub from: SocketAddr,
+    /// Bytes in all.
+    pub len: usize,
+    /// Bytes of each datagram; never 0 unless `len` is.
+    pub segment: usize,
+}
+
+/// Room for control messages, aligned as the kernel's headers want it.
+#[repr(C, align(8))]
+struct Control([u8; 96]);
+
+impl UdpSocket {
+    /// Opens and binds a socket. Fragmentation is off: a datagram that is too long fails.
+    ///
+    /// # Errors
+    /// When the address is not this node's (`EADDRNOTAVAIL`), is taken (`EADDRINUSE`), or the
+    /// address family is switched off (`EAFNOSUPPORT`).
+    pub fn open(config: &UdpConfig<'_>) -> Result<UdpSocket, StepError> {
+        let v4 = config.bind.is_ipv4();
+        let family = if v4 { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(family, SocketType::DGRAM, flags, None);
+        let fd = step("opening a UDP socket", fd.map_err(io::Error::from))?;
+        let raw = fd.as_raw_fd();
+        let one = 1i32;
+        if config.shared {
+            let done = set(raw, libc::SOL_SOCKET, libc::SO_REUSEADDR, &one);
+            step("sharing the UDP port", done)?;
+        }
+        if let Some(interface) = config.interface {
+            step("staying on the interface", bind_to_device(raw, interface))?;
+        }
+        let (level, name) = if v4 {
+            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER)
+        } else {
+            step("leaving IPv4 alone", set(raw, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &one))?;
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER)
+        };
+        // PROBE: never fragment, and do not believe ICMP messages about the path's MTU, which
+        // anybody can forge. The constant is the same for IPv4 and IPv6.
+        let probe = libc::IP_PMTUDISC_PROBE;
+        step("switching fragmentation off", set(raw, level, name, &probe))?;
+        let _ = set(raw, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &one);
+        step("binding the UDP socket", bind(raw, &config.bind))?;
+        Ok(UdpSocket { fd, dropped: 0 })
+    }
+
+    /// The address that the socket is bound to.
+    ///
+    /// # Errors
+    /// Only if the descriptor is not a UDP socket, which cannot be.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        let mut addr = SockAddr::empty();
+        let mut len = addr.len();
+        // SAFETY: the kernel writes at most `len` bytes, the size of `addr`.
+        let done =
+            unsafe { libc::getsockname(self.fd.as_raw_fd(), addr.as_mut_ptr(), &raw mut len) };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        addr.get().ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Lets the kernel hand over several datagrams of one sender in one piece (UDP_GRO).
+    ///
+    /// # Errors
+    /// On kernels before 5.0.
+    pub fn merge_received(&self) -> io::Result<()> {
+        set(self.fd.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, &1i32)
+    }
+
+    /// Makes the receive buffer `bytes` large or as large as `net.core.rmem_max` allows, and gives
+    /// the size it has.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn grow_receive_buffer(&self, bytes: usize) -> io::Result<usize> {
+        let fd = self.fd.as_raw_fd();
+        sockopt::grow_buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
+    }
+
+    /// Makes the send buffer `bytes` large or as large as `net.core.wmem_max` allows, and gives the
+    /// size it has.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn grow_send_buffer(&self, bytes: usize) -> io::Result<usize> {
+        let fd = self.fd.as_raw_fd();
+        sockopt::grow_buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
+    }
+
+    /// Sends to groups over the interface with number `index`, no farther than its cable; `own`:
+    /// whether listeners on this node hear it too.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn multicast_over(&self, index: u32, own: bool) -> io::Result<()> {
+        let fd = self.fd.as_raw_fd();
+        let (own, one) = (i32::from(own), 1i32);
+        if self.local_addr()?.is_ipv4() {
+            let request = libc::ip_mreqn {
+                imr_multiaddr: libc::in_addr { s_addr: 0 },
+                imr_address: libc::in_addr { s_addr: 0 },
+                imr_ifindex: index as i32,
+            };
+            set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &request)?;
+            set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, &one)?;
+            set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, &own)
+        } else {
+            set(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &(index as i32))?;
+            set(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, &one)?;
+            set(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, &own)
+        }
+    }
+
+    /// Receives what is sent to `group` on the interface with number `index`.
+    ///
+    /// # Errors
+    /// When there is no such interface, or it cannot multicast.
+    pub fn join(&self, group: IpAddr, index: u32) -> io::Result<()> {
+        let fd = self.fd.as_raw_fd();
+        match group {
+            IpAddr::V4(v4) => {
+                let request = libc::ip_mreqn {
+                    imr_multiaddr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.octets()) },
+                    imr_address: libc::in_addr { s_addr: 0 },
+                    imr_ifindex: index as i32,
+                };
+                set(fd, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request)
+            }
+            IpAddr::V6(v6) => {
+                let request = libc::ipv6_mreq {
+                    ipv6mr_multiaddr: libc::in6_addr { s6_addr: v6.octets() },
+                    ipv6mr_interface: index,
+                };
+                set(fd, libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &request)
+            }
+        }
+    }
+
+    /// Drops datagrams in the kernel that do not meet all conditions; offsets count from the start
+    /// of the payload.
+    ///
+    /// # Errors
+    /// When there are too many conditions.
+    pub fn filter(&self, conditions: &[Condition]) -> io::Result<()> {
+        crate::net::attach_filter(self.fd.as_raw_fd(), conditions, UDP_HEADER_LEN, false)
+    }
+
+    /// Sends `bytes` as datagrams of `segment` bytes each, the last perhaps shorter, with one
+    /// system call (UDP_SEGMENT). All are taken or none.
+    ///
+    /// # Errors
+    /// `EIO`, `EINVAL` or `EOPNOTSUPP` where the kernel or the interface cannot segment; `EMSGSIZE`
+    /// when a datagram is too long; `EAGAIN` or `ENOBUFS` when there is no room; `ENETUNREACH`,
+    /// `ENETDOWN` and the like when there is no way.
+    #[inline]
+    pub fn send(&self, to: &SocketAddr, bytes: &[u8], segment: usize) -> io::Result<()> {
+        let to = SockAddr::new(to);
+        let mut piece =
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        // SAFETY: all zeros are a valid `msghdr`.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = to.as_ptr().cast_mut().cast();
+        message.msg_namelen = to.len();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        let mut control = Control([0; 96]);
+        if bytes.len() > segment {
+            let segment = u16::try_from(segment).map_err(|_| io::ErrorKind::InvalidInput)?;
+            // SAFETY: CMSG_SPACE and CMSG_LEN only calculate.
+            let (space, len) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_LEN(2)) };
+            message.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_controllen = space as _;
+            // SAFETY: `control` is aligned and larger than `space`, so that the first header and
+            // its two bytes of data lie inside; CMSG_FIRSTHDR gives `control`'s start.
+            unsafe {
+                let header = libc::CMSG_FIRSTHDR(&raw const message);
+                (*header).cmsg_level = libc::SOL_UDP;
+                (*header).cmsg_type = libc::UDP_SEGMENT;
+                (*header).cmsg_len = len as _;
+                libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
+            }
+        }
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `message` names an address, one piece and a control buffer with their right
+        // lengths; all outlive the call, which only reads them.
+        let done = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, flags) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Sends the same as [`UdpSocket::send`], a datagram at a time as far as the kernel sees, for
+    /// where it cannot segment.
+    pub fn send_many(&self, to: &SocketAddr, bytes: &[u8], segment: usize) -> Sent {
+        mmsg::send_many(self.fd.as_raw_fd(), Some(&SockAddr::new(to)), bytes, segment)
+    }
+
+    /// Receives into `buffer`, which must have [`RECEIVE_MAX`] bytes to be sure that nothing is cut
+    /// off; `None` when nothing has come. A datagram cut off, or from no IP address, is skipped.
+    ///
+    /// # Errors
+    /// When the socket has an error waiting, or the kernel refuses.
+    #[inline]
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        let mut from = SockAddr::empty();
+        let mut control = Control([0; 96]);
+        let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // SAFETY: all zeros are a valid `msghdr`.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = from.as_mut_ptr().cast();
+        message.msg_namelen = from.len();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = control.0.len() as _;
+        // SAFETY: `message` names writable memory with its right lengths, all of which outlives the
+        // call.
+        let done =
+            unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        if done < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+                _ => Err(error),
+            };
+        }
+        let len = done as usize;
+        let merged = self.read_control(&message);
+        let cut_off = message.msg_flags & libc::MSG_TRUNC != 0;
+        match from.get() {
+            Some(from) if !cut_off => {
+                let segment = merged.filter(|s| *s > 0).unwrap_or(len);
+                Ok(Some(Received { from, len, segment }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads the control messages that came with a datagram: the segment's size, and how many
+    /// datagrams the kernel has dropped so far.
+    #[inline]
+    fn read_control(&mut self, message: &libc::msghdr) -> Option<usize> {
+        let mut segment = None;
+        // SAFETY: the kernel has filled the control buffer that `message` names, and the CMSG_*
+        // functions stay inside its length; data is read only where its header says it is long
+        // enough, and need not be aligned.
+        unsafe {
+            let mut header = libc::CMSG_FIRSTHDR(message);
+            while !header.is_null() {
+                let long_enough = (*header).cmsg_len as usize >= libc::CMSG_LEN(4) as usize;
+                let data = libc::CMSG_DATA(header).cast::<u32>();
+                match ((*header).cmsg_level, (*header).cmsg_type) {
+                    (libc::SOL_UDP, libc::UDP_GRO) if long_enough => {
+                        segment = Some(data.read_unaligned() as usize);
+                    }
+                    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if long_enough => {
+                        self.dropped = data.read_unaligned();
+                    }
+                    _ => {}
+                }
+                header = libc::CMSG_NXTHDR(message, header);
+            }
+        }
+        segment
+    }
+
+    /// Datagrams dropped because the receive buffer was full, as known at the last datagram that
+    /// was received.
+    pub fn dropped(&self) -> u64 {
+        u64::from(self.dropped)
+    }
+
+    /// An error that waits on the socket. Asking removes it; while it waits, the descriptor counts
+    /// as readable.
+    pub fn take_error(&self) -> Option<io::Error> {
+        sockopt::take_error(self.fd.as_raw_fd())
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn bind(fd: i32, to: &SocketAddr) -> io::Result<()> {
+    let addr = SockAddr::new(to);
+    // SAFETY: the kernel reads `len()` bytes of `addr`.
+    let done = unsafe { libc::bind(fd, addr.as_ptr(), addr.len()) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes a socket send and receive over one interface only. Needs no right since Linux 5.7; where
+/// it does, the socket still works, by the routing table.
+fn bind_to_device(fd: i32, interface: &str) -> io::Result<()> {
+    let mut name = [0u8; libc::IFNAMSIZ];
+    let len = interface.len();
+    let Some(room) = name.get_mut(..len).filter(|_| len < libc::IFNAMSIZ) else {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    };
+    room.copy_from_slice(interface.as_bytes());
+    match set(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(bind: &str) -> UdpSocket {
+        let config = UdpConfig { bind: bind.parse().unwrap(), shared: false, interface: None };
+        UdpSocket::open(&config).unwrap()
+    }
+
+    #[test]
+    fn segments_sent_with_one_call_arrive_with_their_size() {
+        let sender = socket("127.0.0.1:0");
+        let mut receiver = socket("127.0.0.1:0");
+        receiver.merge_received().unwrap();
+        let bytes: Vec<u8> = (0..=255).cycle().take(10_500).collect();
+        let to = receiver.local_addr().unwrap();
+        sender.send(&to, &bytes, 1000).unwrap();
+        let mut buffer = vec![0; RECEIVE_MAX];
+        let mut got = Vec::new();
+        while let Some(received) = receiver.receive(&mut buffer).unwrap() {
+            assert_eq!(received.from, sender.local_addr().unwrap());
+            assert!(received.segment == 1000 || received.len == 500);
+            got.extend_from_slice(&buffer[..received.len]);
+        }
+        assert_eq!(got, bytes);
+    }
+
+    #[test]
+    fn the_filter_drops_in_the_kernel() {
+        let sender = socket("127.0.0.1:0");
+        let mut receiver = socket("127.0.0.1:0");
+        receiver.filter(&[Condition::u16_le(2, &[0x0403])]).unwrap();
+        let to = receiver.local_addr().unwrap();
+        sender.send(&to, &[1, 2, 3, 5], 4).unwrap();
+        sender.send(&to, &[1, 2], 2).unwrap();
+        sender.send(&to, &[1, 2, 3, 4], 4).unwrap();
+        let mut buffer = [0; 100];
+        let received = receiver.receive(&mut buffer).unwrap().unwrap();
+        assert_eq!(&buffer[..received.len], [1, 2, 3, 4]);
+        assert!(receiver.receive(&mut buffer).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_datagram_over_the_mtu_fails_and_full_buffers_say_so() {
+        let sender = socket("127.0.0.1:0");
+        let to = socket("127.0.0.1:0").local_addr().unwrap();
+        let long = vec![0; 65_536];
+        let error = sender.send(&to, &long, 65_536).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+    }
+}

@@ -1,0 +1,149 @@
+//! What `ethtool` shows, asked of the driver.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::{control_socket, sockopt};
+
+// Commands of linux/ethtool.h.
+const GET_SETTINGS: u32 = 0x01;
+const GET_DRIVER: u32 = 0x03;
+const GET_COALESCING: u32 = 0x0e;
+const SET_COALESCING: u32 = 0x0f;
+const GET_TSO: u32 = 0x1e;
+const GET_GSO: u32 = 0x23;
+const GET_GRO: u32 = 0x2b;
+
+/// 32-bit words of `struct ethtool_coalesce`, its command included.
+const COALESCING_WORDS: usize = 23;
+
+/// How long a NIC waits for company before it interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Coalescing {
+    /// Most microseconds between a frame's arrival and the interrupt.
+    pub rx_us: u32,
+    /// Most frames before an interrupt; zero: no limit.
+    pub rx_frames: u32,
+    /// Most microseconds before a sent frame's memory is given back.
+    pub tx_us: u32,
+    /// Most sent frames before that; zero: no limit.
+    pub tx_frames: u32,
+    /// Whether the driver adapts the receive side by itself.
+    pub adaptive_rx: bool,
+    /// Whether it adapts the send side.
+    pub adaptive_tx: bool,
+}
+
+/// Questions to the driver of one interface.
+#[derive(Debug)]
+pub struct Ethtool {
+    socket: OwnedFd,
+    name: String,
+}
+
+impl Ethtool {
+    /// For the interface `name`.
+    ///
+    /// # Errors
+    /// When no socket can be had.
+    pub fn new(name: &str) -> io::Result<Ethtool> {
+        Ok(Ethtool { socket: control_socket()?, name: name.to_owned() })
+    }
+
+    fn ask(&self, words: &mut [u32]) -> io::Result<()> {
+        sockopt::ethtool(self.socket.as_raw_fd(), &self.name, words)
+    }
+
+    fn flag(&self, command: u32) -> io::Result<bool> {
+        let mut words = [command, 0];
+        self.ask(&mut words)?;
+        Ok(words[1] != 0)
+    }
+
+    /// The speed in megabits per second; `None` where the driver does not know.
+    ///
+    /// # Errors
+    /// When the driver does not answer (a virtual interface often does not).
+    pub fn speed_mbit(&self) -> io::Result<Option<u32>> {
+        // `struct ethtool_cmd`: the speed's halves are the 16-bit words at bytes 12 and 28.
+        let mut words = [0u32; 11];
+        words[0] = GET_SETTINGS;
+        self.ask(&mut words)?;
+        let half = |at: usize| {
+            let bytes = words[at / 4].to_ne_bytes();
+            u32::from(u16::from_ne_bytes([bytes[at % 4], bytes[at % 4 + 1]]))
+        };
+        let speed = half(28) << 16 | half(12);
+        Ok((speed != 0 && speed != u32::MAX && speed != 0xffff).then_some(speed))
+    }
+
+    /// The driver's name, as `veth`, `ixgbe`, `virtio_net`.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub fn driver(&self) -> io::Result<String> {
+        // `struct ethtool_drvinfo`: 196 bytes; the name is 32 bytes after the command.
+        let mut words = [0u32; 49];
+        words[0] = GET_DRIVER;
+        self.ask(&mut words)?;
+        let name: Vec<u8> =
+            words[1..9].iter().flat_map(|w| w.to_ne_bytes()).take_while(|&b| b != 0).collect();
+        Ok(String::from_utf8_lossy(&name).into_owned())
+    }
+
+    /// Whether arriving TCP and UDP packets are merged in the kernel.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub fn gro(&self) -> io::Result<bool> {
+        self.flag(GET_GRO)
+    }
+
+    /// Whether the NIC cuts large TCP sends into packets.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub fn tso(&self) -> io::Result<bool> {
+        self.flag(GET_TSO)
+    }
+
+    /// Whether the kernel keeps large sends whole until the driver.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub fn gso(&self) -> io::Result<bool> {
+        self.flag(GET_GSO)
+    }
+
+    /// How interrupts are coalesced.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the driver cannot coalesce (veth, many virtual NICs).
+    pub fn coalescing(&self) -> io::Result<Coalescing> {
+        let mut words = [0u32; COALESCING_WORDS];
+        words[0] = GET_COALESCING;
+        self.ask(&mut words)?;
+        Ok(Coalescing {
+            rx_us: words[1],
+            rx_frames: words[2],
+            tx_us: words[5],
+            tx_frames: words[6],
+            adaptive_rx: words[10] != 0,
+            adaptive_tx: words[11] != 0,
+        })
+    }
+
+    /// Changes how interrupts are coalesced; what [`Coalescing`] does not speak of stays as it is.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` or `EINVAL` where the driver cannot.
+    pub fn set_coalescing(&self, to: &Coalescing) -> io::Result<()> {
+        let mut words = [0u32; COALESCING_WORDS];
+        words[0] = GET_COALESCING;
+        self.ask(&mut words)?;
+        words[0] = SET_COALESCING;
+        (words[1], words[2], words[5], words[6]) = (to.rx_us, to.rx_frames, to.tx_us, to.tx_frames);
+        (words[10], words[11]) = (u32::from(to.adaptive_rx), u32::from(to.adaptive_tx));
+        self.ask(&mut words)
+    }
+}
