@@ -2,6 +2,7 @@
 //! that another thread can wake.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -24,8 +25,6 @@ impl Waker {
 pub struct Watch {
     epoll: OwnedFd,
     event: OwnedFd,
-    /// Room for what one wait reports: which descriptors they were does not matter.
-    ready: Vec<epoll::Event>,
 }
 
 impl Watch {
@@ -37,7 +36,7 @@ impl Watch {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let waker = Waker { event: event.try_clone()? };
         let epoll = with_waker(event.as_fd())?;
-        Ok((Watch { epoll, event, ready: Vec::with_capacity(4) }, waker))
+        Ok((Watch { epoll, event }, waker))
     }
 
     /// Watches `fds`, and no longer those before. One that cannot be watched, because it was closed
@@ -64,13 +63,15 @@ impl Watch {
             tv_sec: (timeout_ns / 1_000_000_000) as i64,
             tv_nsec: (timeout_ns % 1_000_000_000) as _,
         };
-        self.ready.clear();
-        let buffer = rustix::buffer::spare_capacity(&mut self.ready);
-        let woken = epoll::wait(&self.epoll, buffer, Some(&timeout)).unwrap_or(1) > 0;
-        if self.ready.iter().any(|e| e.data.u64() == 0) {
+        // Which descriptors are ready does not matter, so room for a few is enough.
+        let mut room = [MaybeUninit::uninit(); 4];
+        let Ok((ready, _)) = epoll::wait(&self.epoll, &mut room, Some(&timeout)) else {
+            return true;
+        };
+        if ready.iter().any(|e| e.data.u64() == 0) {
             let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
         }
-        woken
+        !ready.is_empty()
     }
 }
 

@@ -25,6 +25,29 @@ pub enum Error {
         /// What each device says.
         why: String,
     },
+    /// The operating system refused something that cannot be done without.
+    #[error("{doing}: {why}")]
+    Os {
+        /// What was being done.
+        doing: String,
+        /// What the system said.
+        why: String,
+    },
+    /// A wait came to the end of its time.
+    #[error("nothing arrived within {} ms", .after_ns / 1_000_000)]
+    TimedOut {
+        /// How long was waited, ns.
+        after_ns: u64,
+    },
+    /// A peer uses the endpoint API where this process uses the context API.
+    #[error(
+        "rank {peer} sent an endpoint's message to a plain context: open an endpoint on the channel \
+         on both sides, or use another channel"
+    )]
+    NotAContext {
+        /// Who sent it.
+        peer: PeerId,
+    },
     /// No process was associated with a peer number.
     #[error("there is no peer {peer}: associate an address with it first")]
     UnknownPeer {
@@ -32,7 +55,9 @@ pub enum Error {
         peer: PeerId,
     },
     /// A message is too long for the way it is sent.
-    #[error("a message of {len} bytes is too long here, {max} is the limit: send it by an endpoint")]
+    #[error(
+        "a message of {len} bytes is too long here, {max} is the limit: send it by an endpoint"
+    )]
     TooLong {
         /// Bytes of the message.
         len: usize,
@@ -42,6 +67,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// [`Error::Os`].
+    pub fn os(doing: impl Into<String>, cause: impl std::fmt::Display) -> Error {
+        Error::Os { doing: doing.into(), why: cause.to_string() }
+    }
+
     /// [`Error::Unreachable`] for the process at `address`.
     pub fn unreachable(peer: PeerId, address: &Address, why: impl Into<String>) -> Error {
         Error::Unreachable { peer, name: address.to_string(), why: why.into() }

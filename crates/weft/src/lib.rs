@@ -3,6 +3,10 @@
 
 pub mod address;
 pub mod composite;
+pub mod context;
 pub mod device;
 pub mod error;
 pub mod loopback;
+
+mod patience;
+mod station;

@@ -94,7 +94,11 @@ impl Device for Loopback {
 
     fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error> {
         if !self.reaches(address) {
-            return Err(Error::unreachable(peer, address, "loopback reaches only the process itself"));
+            return Err(Error::unreachable(
+                peer,
+                address,
+                "loopback reaches only the process itself",
+            ));
         }
         self.peer = peer;
         Ok(())

@@ -1,0 +1,217 @@
+//! The context: a channel's state, with numbered peers, and reliable ordered messages that are built
+//! and read in place (PM2's model).
+//!
+//! Sending: [`Context::reserve`] room for a message in the device's own memory, fill it in place, send.
+//! Receiving: [`Context::recv`] gives a [`Message`] that borrows the device's memory and gives it back
+//! when it is dropped. A message is at most [`Context::message_max`] bytes; for longer ones, tags and
+//! matching there is the endpoint.
+
+mod message;
+mod work;
+
+use weft_wire::{Envelope, Kind, PeerId};
+
+use crate::device::{Caps, Counters, Device};
+use crate::error::Error;
+use crate::patience::{Patience, SPIN_NS};
+use crate::station::{Station, Work};
+
+pub use message::{Message, SendBuf};
+use work::ContextWork;
+
+/// How long an ending context goes on, at most, until what it has sent has arrived, ns.
+const CLOSE_NS: u64 = 5_000_000_000;
+
+/// What a context keeps about its place among its peers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// This process's number.
+    pub rank: PeerId,
+    /// How many processes there are.
+    pub size: u32,
+    /// How many of them are on this node: where they outnumber the cores, waits do not spin.
+    pub on_node: u32,
+}
+
+/// A channel's state: see the module's page.
+pub struct Context {
+    station: Option<Station<ContextWork>>,
+    place: Place,
+}
+
+impl Context {
+    /// A context on a device whose peers are associated already.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the tender thread cannot be started.
+    pub fn on_device(device: Box<dyn Device>, place: Place) -> Result<Context, Error> {
+        let station = Station::new(ContextWork::new(device), patience(&place))?;
+        Ok(Context { station: Some(station), place })
+    }
+
+    fn station(&self) -> &Station<ContextWork> {
+        self.station.as_ref().expect("a context has its station until it ends")
+    }
+
+    /// This process's number among its peers.
+    pub fn rank(&self) -> u32 {
+        self.place.rank.0
+    }
+
+    /// How many processes there are, this one included.
+    pub fn size(&self) -> u32 {
+        self.place.size
+    }
+
+    /// See [`Place`].
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// What the device can do with `peer`.
+    pub fn caps(&self, peer: u32) -> Caps {
+        self.station().lock().device.caps(PeerId(peer))
+    }
+
+    /// Bytes of the longest message to `peer`.
+    pub fn message_max(&self, peer: u32) -> usize {
+        self.caps(peer).eager_max
+    }
+
+    /// Room for a message of `len` bytes to `peer`, in the device's own memory; waits while there is
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::PeerDead`], [`Error::TooLong`], [`Error::UnknownPeer`].
+    pub fn reserve(&mut self, peer: u32, len: usize) -> Result<SendBuf<'_>, Error> {
+        let peer = PeerId(peer);
+        let mut work = self.station().lock();
+        match work.reserve(peer, len) {
+            Some(result) => result?,
+            None => {
+                drop(work);
+                work = self.wait_for_room(peer, len)?;
+            }
+        }
+        Ok(SendBuf::new(work, len))
+    }
+
+    /// Waits until a reserve works. Messages that arrive meanwhile are put aside: two processes that
+    /// both send without receiving do not block each other.
+    #[cold]
+    fn wait_for_room(&self, peer: PeerId, len: usize) -> Result<message::Guard<'_>, Error> {
+        let ready = |work: &mut ContextWork, now_ns| {
+            work.tend(now_ns);
+            work.reserve(peer, len)
+        };
+        let (work, reserved) = self
+            .station()
+            .wait_locked(None, ready)
+            .expect("a wait without a limit ends with something");
+        reserved.map(|()| work)
+    }
+
+    /// Room for a message, if there is some now: otherwise `None`, and a later receive will make
+    /// some.
+    ///
+    /// # Errors
+    /// As for [`Context::reserve`].
+    pub fn try_reserve(&mut self, peer: u32, len: usize) -> Result<Option<SendBuf<'_>>, Error> {
+        let mut work = self.station().lock();
+        match work.reserve(PeerId(peer), len) {
+            Some(result) => result.map(|()| Some(SendBuf::new(work, len))),
+            None => Ok(None),
+        }
+    }
+
+    /// Sends a copy of `payload` to `peer`, with a tag that the receiver sees.
+    ///
+    /// # Errors
+    /// As for [`Context::reserve`].
+    pub fn send(&mut self, peer: u32, tag: u64, payload: &[u8]) -> Result<(), Error> {
+        let mut buf = self.reserve(peer, payload.len())?;
+        buf.bytes().copy_from_slice(payload);
+        buf.send(&Envelope { tag, kind: Kind::PLAIN, ..Envelope::default() });
+        Ok(())
+    }
+
+    /// The next message, if one is there.
+    ///
+    /// # Errors
+    /// [`Error::PeerDead`], once for each peer that dies; the context goes on working.
+    pub fn try_recv(&mut self) -> Result<Option<Message<'_>>, Error> {
+        let now_ns = weft_sys::clock::now_ns();
+        let mut work = self.station().lock();
+        match work.advance(now_ns) {
+            None => Ok(None),
+            Some(Err(error)) => Err(error),
+            Some(Ok(())) => Ok(Some(Message::new(work))),
+        }
+    }
+
+    /// The next message; waits for it.
+    ///
+    /// # Errors
+    /// As for [`Context::try_recv`].
+    pub fn recv(&mut self) -> Result<Message<'_>, Error> {
+        self.recv_within(None)
+    }
+
+    /// The next message; waits for it for at most `timeout_ns`.
+    ///
+    /// # Errors
+    /// As for [`Context::try_recv`], and [`Error::TimedOut`].
+    pub fn recv_timeout(&mut self, timeout_ns: u64) -> Result<Message<'_>, Error> {
+        self.recv_within(Some(timeout_ns))
+    }
+
+    #[inline]
+    fn recv_within(&self, timeout_ns: Option<u64>) -> Result<Message<'_>, Error> {
+        let found = self.station().wait_locked(timeout_ns, |work, now| work.advance(now));
+        match found {
+            Some((work, Ok(()))) => Ok(Message::new(work)),
+            Some((_, Err(error))) => Err(error),
+            None => Err(Error::TimedOut { after_ns: timeout_ns.unwrap_or(0) }),
+        }
+    }
+
+    /// Hands everything that waits for company to the medium now.
+    pub fn flush(&mut self) {
+        self.station().lock().device.flush(weft_sys::clock::now_ns());
+    }
+
+    /// What the devices and links have done so far, by name.
+    pub fn counters(&self) -> Counters {
+        self.station().lock().device.counters()
+    }
+
+    /// The device and the place, for an endpoint to take over.
+    pub(crate) fn into_device(mut self) -> Option<(Box<dyn Device>, Place)> {
+        let work = self.station.take()?.into_inner()?;
+        Some((work.device, self.place))
+    }
+}
+
+/// How to wait in a context at `place`.
+pub(crate) fn patience(place: &Place) -> Patience {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    Patience::new(SPIN_NS, place.on_node as usize, cores)
+}
+
+/// Says goodbye and goes on, within a limit, until what was sent has arrived.
+pub(crate) fn close<W: Work>(station: &Station<W>) {
+    station.lock().device().close(weft_sys::clock::now_ns());
+    station.wait(Some(CLOSE_NS), |work, now_ns| {
+        work.tend(now_ns);
+        work.device().flush(now_ns);
+        (!work.device().busy()).then_some(())
+    });
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if let Some(station) = &self.station {
+            close(station);
+        }
+    }
+}

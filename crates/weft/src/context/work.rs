@@ -1,0 +1,187 @@
+//! A context's state: its device, the current message, and what the tender put aside.
+
+use std::collections::VecDeque;
+
+use weft_wire::{Envelope, PeerId};
+
+use crate::device::{Device, Event, SendError};
+use crate::error::Error;
+use crate::station::Work;
+
+/// Bytes of messages that the tender puts aside before it asks the peers to hold.
+const STASH_MAX: usize = 4 << 20;
+
+/// Bytes that a message put aside is counted with besides its payload.
+const STASH_OVERHEAD: usize = 64;
+
+/// A message that arrived while the program made no calls.
+struct Stashed {
+    peer: PeerId,
+    envelope: Envelope,
+    payload: Vec<u8>,
+}
+
+/// Where the current message lies.
+enum Current {
+    Nowhere,
+    /// In the device's memory, as its current event.
+    Device,
+    /// Put aside earlier.
+    Stash(Stashed),
+}
+
+/// See the module's page.
+pub(super) struct ContextWork {
+    pub(super) device: Box<dyn Device>,
+    current: Current,
+    stash: VecDeque<Stashed>,
+    stash_bytes: usize,
+    /// Peers that were asked to hold because the stash is full.
+    held: Vec<PeerId>,
+    errors: VecDeque<Error>,
+    dead: Vec<(PeerId, Error)>,
+}
+
+impl ContextWork {
+    pub(super) fn new(device: Box<dyn Device>) -> ContextWork {
+        ContextWork {
+            device,
+            current: Current::Nowhere,
+            stash: VecDeque::new(),
+            stash_bytes: 0,
+            held: Vec::new(),
+            errors: VecDeque::new(),
+            dead: Vec::new(),
+        }
+    }
+
+    /// Gives the current message back and moves to the next; `None` when nothing is there.
+    #[inline]
+    pub(super) fn advance(&mut self, now_ns: u64) -> Option<Result<(), Error>> {
+        if !self.stash.is_empty() || !self.errors.is_empty() {
+            return self.advance_stash();
+        }
+        while self.device.poll(now_ns) {
+            if self.look() {
+                self.current = Current::Device;
+                return Some(Ok(()));
+            }
+            if let Some(error) = self.errors.pop_front() {
+                return Some(Err(error));
+            }
+        }
+        None
+    }
+
+    /// [`ContextWork::advance`] where the tender has put something aside.
+    #[cold]
+    fn advance_stash(&mut self) -> Option<Result<(), Error>> {
+        let Some(stashed) = self.stash.pop_front() else {
+            return self.errors.pop_front().map(Err);
+        };
+        self.stash_bytes -= stashed.payload.len() + STASH_OVERHEAD;
+        self.current = Current::Stash(stashed);
+        if self.stash.is_empty() {
+            for peer in std::mem::take(&mut self.held) {
+                self.device.hold(peer, false);
+            }
+        }
+        Some(Ok(()))
+    }
+
+    /// Looks at the device's current event: `true` for a message. The others are dealt with.
+    #[inline]
+    fn look(&mut self) -> bool {
+        match self.device.event() {
+            Event::Message { .. } => true,
+            Event::Announced { peer, ticket, .. } => {
+                // Contexts never announce: the peer has an endpoint on this channel. Its message
+                // cannot be delivered here; it is told so by the transfer ending with no bytes.
+                self.errors.push_back(Error::NotAContext { peer });
+                let nowhere = weft_sys::buf::Buf::empty();
+                self.device.pull(peer, ticket, nowhere, weft_wire::OpId(u64::MAX));
+                false
+            }
+            Event::Dead { peer, error } => {
+                self.dead.push((peer, error.clone()));
+                self.errors.push_back(error);
+                false
+            }
+            Event::Done { .. } | Event::Failed { .. } => false,
+        }
+    }
+
+    /// The current message.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(super) fn message(&self) -> (PeerId, Envelope, &[u8]) {
+        match &self.current {
+            Current::Device => match self.device.event() {
+                Event::Message { peer, envelope, payload } => (peer, envelope, payload),
+                _ => unreachable!("the current event is a message"),
+            },
+            Current::Stash(s) => (s.peer, s.envelope, &s.payload),
+            Current::Nowhere => unreachable!("there is a current message"),
+        }
+    }
+
+    /// Gives the current message back. The device's memory is its own again with the next poll.
+    #[inline]
+    pub(super) fn release(&mut self) {
+        self.current = Current::Nowhere;
+    }
+
+    /// Why `peer` is gone, if it is.
+    pub(super) fn death(&self, peer: PeerId) -> Option<&Error> {
+        self.dead.iter().find(|(p, _)| *p == peer).map(|(_, e)| e)
+    }
+
+    /// One try to reserve room.
+    #[inline]
+    pub(super) fn reserve(&mut self, peer: PeerId, len: usize) -> Option<Result<(), Error>> {
+        match self.device.reserve(peer, len) {
+            Ok(()) => Some(Ok(())),
+            Err(SendError::Full | SendError::Held) => {
+                self.death(peer).map(|error| Err(error.clone()))
+            }
+            Err(SendError::Failed(error)) => Some(Err(error)),
+        }
+    }
+
+    /// Puts the device's current event aside, a message.
+    fn stash_current(&mut self) {
+        let Event::Message { peer, envelope, payload } = self.device.event() else { return };
+        let payload = payload.to_vec();
+        self.stash_bytes += payload.len() + STASH_OVERHEAD;
+        self.stash.push_back(Stashed { peer, envelope, payload });
+        if self.stash_bytes > STASH_MAX && !self.held.contains(&peer) {
+            self.held.push(peer);
+            self.device.hold(peer, true);
+        }
+    }
+}
+
+impl Work for ContextWork {
+    fn device(&mut self) -> &mut dyn Device {
+        &mut *self.device
+    }
+
+    /// Messages that arrive are put aside. Above the stash's limit their senders are asked to hold;
+    /// what they had sent before they learn of it still comes in, and is bounded by their credit.
+    fn tend(&mut self, now_ns: u64) -> bool {
+        let mut did = false;
+        // A limit on messages, so that the program gets the lock if it comes back.
+        for _ in 0..256 {
+            if self.stash_bytes > 4 * STASH_MAX || !self.device.poll(now_ns) {
+                break;
+            }
+            did = true;
+            if self.look() {
+                self.stash_current();
+            }
+        }
+        did
+    }
+}

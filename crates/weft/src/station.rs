@@ -1,0 +1,327 @@
+//! The station: the lock around a context's state, polite waiting on it, and the tender thread that
+//! makes progress while the program does something else.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle};
+
+use weft_sys::clock::now_ns;
+use weft_sys::watch::{Waker, Watch};
+
+use crate::device::{Device, Wake};
+use crate::error::Error;
+use crate::patience::{Next, Patience};
+
+/// How often the tender looks whether the program still makes calls.
+const TICK_NS: u64 = 5_000_000;
+
+/// The tender's longest sleep while the program itself sleeps in a call, and so needs no tender.
+const LONG_TICK_NS: u64 = 40_000_000;
+
+/// The tender's shortest sleep, so that a deadline it cannot meet does not make it spin.
+const MIN_SLEEP_NS: u64 = 50_000;
+
+/// The longest that a waiting program sleeps at one go.
+const SLEEP_NS: u64 = 500_000_000;
+
+/// What a station guards.
+pub(crate) trait Work: Send + 'static {
+    fn device(&mut self) -> &mut dyn Device;
+
+    /// Makes progress while the program is away, leaving to the program what is the program's.
+    /// `true` if something was done.
+    fn tend(&mut self, now_ns: u64) -> bool;
+}
+
+/// What the program is doing, as far as the tender must know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Phase {
+    /// In a call, or computing: the count of calls tells which.
+    Awake,
+    /// Asleep on the device's doorbell: descriptors are the tender's to watch.
+    OnDoorbell,
+    /// Asleep on the descriptors: nothing is left to the tender.
+    OnDescriptors,
+}
+
+/// The state that the program and its tender both see without the lock.
+struct Shared<W> {
+    work: Mutex<W>,
+    /// Counts the program's calls. Not exact when threads call at once; it only has to move.
+    calls: AtomicU64,
+    phase: AtomicU8,
+    stop: AtomicBool,
+}
+
+impl<W> Shared<W> {
+    fn lock(&self) -> MutexGuard<'_, W> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, W>> {
+        match self.work.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// Guards a context's state, waits on it, and keeps it going by a tender thread.
+pub(crate) struct Station<W: Work> {
+    shared: Arc<Shared<W>>,
+    patience: Mutex<Patience>,
+    /// What a sleeping call watches; whoever finds it taken by another thread naps instead.
+    sleeper: Mutex<Sleeper>,
+    tender: Option<JoinHandle<()>>,
+    /// Wake the tender, wherever it sleeps.
+    wakers: [Waker; 2],
+}
+
+/// A watch and the descriptors in it.
+struct Sleeper {
+    watch: Watch,
+    generation: Option<u64>,
+}
+
+impl Sleeper {
+    fn new() -> Result<(Sleeper, Waker), Error> {
+        let (watch, waker) = Watch::new().map_err(|e| Error::os("making an epoll set", e))?;
+        Ok((Sleeper { watch, generation: None }, waker))
+    }
+
+    /// Brings the descriptors up to date.
+    fn refresh(&mut self, device: &dyn Device) {
+        let generation = device.watch_generation();
+        if self.generation == Some(generation) {
+            return;
+        }
+        let mut fds: Vec<RawFd> = Vec::new();
+        device.watch(&mut |fd| fds.push(fd));
+        // Out of descriptors: sleeping then ends by time alone, which is slower but not wrong.
+        if self.watch.set(&fds).is_ok() {
+            self.generation = Some(generation);
+        }
+    }
+}
+
+impl<W: Work> Station<W> {
+    /// A station around `work`, with its tender running.
+    pub(crate) fn new(work: W, patience: Patience) -> Result<Station<W>, Error> {
+        let shared = Arc::new(Shared {
+            work: Mutex::new(work),
+            calls: AtomicU64::new(0),
+            phase: AtomicU8::new(Phase::Awake as u8),
+            stop: AtomicBool::new(false),
+        });
+        let (sleeper, _) = Sleeper::new()?;
+        let (tender_sleeper, waker) = Sleeper::new()?;
+        let (idle, idle_waker) = Sleeper::new()?;
+        let wakers = [waker, idle_waker];
+        let for_tender = shared.clone();
+        let tender = thread::Builder::new()
+            .name("weft-tender".into())
+            .spawn(move || Tender { shared: for_tender, sleeper: tender_sleeper, idle }.run())
+            .map_err(|e| Error::os("starting the tender thread", e))?;
+        let sleeper = Mutex::new(sleeper);
+        let patience = Mutex::new(patience);
+        Ok(Station { shared, patience, sleeper, tender: Some(tender), wakers })
+    }
+
+    /// The state, for one call of the program.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, W> {
+        let calls = &self.shared.calls;
+        calls.store(calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.shared.lock()
+    }
+
+    /// [`Station::wait_locked`] without the lock.
+    pub(crate) fn wait<T>(
+        &self,
+        timeout_ns: Option<u64>,
+        step: impl FnMut(&mut W, u64) -> Option<T>,
+    ) -> Option<T> {
+        self.wait_locked(timeout_ns, step).map(|(_, found)| found)
+    }
+
+    /// Calls `step` until it gives something or `timeout_ns` has gone by (`None` then): spinning at
+    /// first, then yielding, then sleeping until something arrives. `step` polls the device and gets
+    /// the time. The lock is held on from the step that found something.
+    pub(crate) fn wait_locked<T>(
+        &self,
+        timeout_ns: Option<u64>,
+        mut step: impl FnMut(&mut W, u64) -> Option<T>,
+    ) -> Option<(MutexGuard<'_, W>, T)> {
+        let started = now_ns();
+        let (mut now, mut yielded_at) = (started, started);
+        let end = timeout_ns.map(|t| started.saturating_add(t));
+        loop {
+            let polls = self.patience().polls();
+            let mut work = self.lock();
+            for _ in 0..polls {
+                if let Some(found) = step(&mut work, now) {
+                    return Some((work, found));
+                }
+                std::hint::spin_loop();
+            }
+            now = now_ns();
+            if end.is_some_and(|end| now >= end) {
+                return None;
+            }
+            let next = self.patience().next(now - started, now - yielded_at);
+            match next {
+                Next::Spin => {}
+                Next::Yield => {
+                    drop(work);
+                    thread::yield_now();
+                    yielded_at = now_ns();
+                    self.patience().yielded(yielded_at - now);
+                    now = yielded_at;
+                }
+                Next::Sleep => {
+                    self.sleep(work, now, end.map_or(SLEEP_NS, |end| end - now));
+                    now = now_ns();
+                    yielded_at = now;
+                }
+            }
+        }
+    }
+
+    fn patience(&self) -> MutexGuard<'_, Patience> {
+        self.patience.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps until the device has something, it wants to be polled, or `limit_ns` is up.
+    fn sleep(&self, mut work: MutexGuard<'_, W>, now: u64, limit_ns: u64) {
+        let Ok(mut sleeper) = self.sleeper.try_lock() else {
+            // Another thread sleeps for this context already; a short nap is polite enough.
+            drop(work);
+            thread::sleep(std::time::Duration::from_micros(50));
+            return;
+        };
+        let device = work.device();
+        device.flush(now);
+        let doorbell = device.doorbell();
+        let wake = if doorbell.is_some() { Wake::Doorbell } else { Wake::Descriptor };
+        if !device.arm(wake) {
+            return;
+        }
+        let until_deadline = device.deadline_ns().map_or(SLEEP_NS, |d| d.saturating_sub(now));
+        let timeout = limit_ns.min(until_deadline).min(SLEEP_NS);
+        let phase = &self.shared.phase;
+        match doorbell {
+            Some(doorbell) => {
+                phase.store(Phase::OnDoorbell as u8, Ordering::Relaxed);
+                drop(work);
+                doorbell.sleep(timeout);
+            }
+            None => {
+                sleeper.refresh(device);
+                phase.store(Phase::OnDescriptors as u8, Ordering::Relaxed);
+                drop(work);
+                sleeper.watch.wait(timeout);
+            }
+        }
+        phase.store(Phase::Awake as u8, Ordering::Relaxed);
+    }
+
+    /// Stops the tender and gives the state back.
+    pub(crate) fn into_inner(mut self) -> Option<W> {
+        self.stop();
+        let shared = Arc::clone(&self.shared);
+        drop(self);
+        Arc::into_inner(shared).map(|s| s.work.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn stop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.wakers.iter().for_each(Waker::wake);
+        if let Some(tender) = self.tender.take() {
+            let _ = tender.join();
+        }
+    }
+}
+
+impl<W: Work> Drop for Station<W> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The thread that makes progress while the program does not.
+struct Tender<W: Work> {
+    shared: Arc<Shared<W>>,
+    /// Watches the device's descriptors, and wakes for `Station::stop`.
+    sleeper: Sleeper,
+    /// Watches nothing: for sleeping by time only, while the descriptors are the program's to watch.
+    idle: Sleeper,
+}
+
+impl<W: Work> Tender<W> {
+    fn run(mut self) {
+        let mut seen = self.shared.calls.load(Ordering::Relaxed).wrapping_sub(1);
+        let mut tick = TICK_NS;
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let calls = self.shared.calls.load(Ordering::Relaxed);
+            let phase = self.shared.phase.load(Ordering::Relaxed);
+            if phase == Phase::OnDescriptors as u8 {
+                tick = (tick * 2).min(LONG_TICK_NS);
+                self.nap(tick);
+            } else if phase == Phase::OnDoorbell as u8 {
+                self.stand_in();
+            } else if calls != seen {
+                seen = calls;
+                tick = TICK_NS;
+                self.nap(tick);
+            } else {
+                tick = TICK_NS;
+                self.tend();
+            }
+        }
+    }
+
+    /// Sleeps by time; only `Station::stop` wakes it.
+    fn nap(&mut self, tick_ns: u64) {
+        self.idle.watch.wait(tick_ns);
+    }
+
+    /// The program sleeps on the doorbell: watches the descriptors in its place, and rings.
+    fn stand_in(&mut self) {
+        let doorbell = {
+            let mut work = self.shared.lock();
+            self.sleeper.refresh(work.device());
+            work.device().doorbell()
+        };
+        if self.sleeper.watch.wait(LONG_TICK_NS)
+            && let Some(doorbell) = doorbell
+        {
+            let did = self.shared.try_lock().is_some_and(|mut work| work.tend(now_ns()));
+            doorbell.ring();
+            if !did {
+                self.nap(TICK_NS / 10);
+            }
+        }
+    }
+
+    /// The program computes: does its work, and sleeps until there is more.
+    fn tend(&mut self) {
+        let now = now_ns();
+        let Some(mut work) = self.shared.try_lock() else { return self.nap(TICK_NS) };
+        let did = work.tend(now);
+        let device = work.device();
+        device.flush(now);
+        self.sleeper.refresh(device);
+        let quiet = device.arm(Wake::Descriptor);
+        let timeout = device.deadline_ns().map_or(TICK_NS, |d| d.saturating_sub(now));
+        drop(work);
+        if quiet {
+            self.sleeper.watch.wait(timeout.clamp(MIN_SLEEP_NS, TICK_NS));
+        } else if !did {
+            // Something is there that only the program can take.
+            self.nap(TICK_NS);
+        }
+    }
+}
