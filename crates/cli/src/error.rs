@@ -9,6 +9,9 @@ pub enum CliError {
     /// The command line asks for something that there is not: exit status 2.
     #[error("{0}")]
     Usage(String),
+    /// A measurement could not be made.
+    #[error("{0}")]
+    Bench(String),
     /// A system call failed.
     #[error("{doing}: {cause}")]
     Io {

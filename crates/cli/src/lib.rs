@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod bench;
 pub mod error;
 pub mod output;
 
@@ -24,13 +25,18 @@ struct Cli {
 
 /// What the command can do.
 #[derive(Subcommand, Debug)]
-enum Command {}
+enum Command {
+    /// Measures this machine, and Weft on it
+    Bench(bench::Args),
+}
 
 /// Reads the command line, does what it says, and gives the exit status.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     output::start_logging();
-    let done: Result<ExitCode, CliError> = match cli.command {};
+    let done: Result<ExitCode, CliError> = match cli.command {
+        Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
+    };
     match done {
         Ok(code) => code,
         Err(error) => {

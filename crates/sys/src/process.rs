@@ -5,8 +5,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
-use rustix::io::FdFlags;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
@@ -123,7 +125,7 @@ impl Signals {
         let mut info = [0; 128];
         match rustix::io::read(&self.fd, &mut info) {
             Ok(_) => Ok(Some(i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -157,4 +159,50 @@ pub fn start_time(pid: u32) -> Option<u64> {
         return None;
     }
     fields.nth(18)?.parse().ok()
+}
+
+/// A second descriptor for one that this process inherited under the number `fd`, not inherited
+/// further. The number comes from outside: it may be anything.
+///
+/// # Errors
+/// When no descriptor of that number is open.
+pub fn inherited(fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl checks the number itself; the new descriptor is ours alone.
+    unsafe {
+        let new = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3);
+        if new < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(new)) }
+    }
+}
+
+/// Waits until `fd` can be read, or with `write` written, at most `limit`. `false`: time is over.
+///
+/// # Errors
+/// When the descriptor cannot be waited for.
+pub fn ready(fd: impl AsFd, write: bool, limit: Duration) -> io::Result<bool> {
+    let end = Instant::now() + limit;
+    let flags = if write { PollFlags::OUT } else { PollFlags::IN };
+    loop {
+        let left = end.saturating_duration_since(Instant::now()).try_into().ok();
+        match rustix::event::poll(&mut [PollFd::new(&fd, flags)], left.as_ref()) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Fills `bytes` with what nobody can guess.
+///
+/// # Errors
+/// When the kernel has no such bytes.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(n) => filled += n,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }

@@ -5,8 +5,10 @@ pub mod address;
 pub mod composite;
 pub mod context;
 pub mod device;
+pub mod env;
 pub mod error;
 pub mod loopback;
+pub mod wireup;
 
 mod patience;
 mod station;
