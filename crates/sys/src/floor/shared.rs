@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -59,6 +59,17 @@ impl SharedWords {
         // SAFETY: the mapping is page-aligned, `words` words long, lives as long as `self`, and is
         // only ever used as atomic words, by every process that maps it.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
+    }
+
+    /// The first half of word `i` in memory, to sleep on.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    pub fn half(&self, i: usize) -> &AtomicU32 {
+        let word: *const AtomicU64 = &self.words()[i];
+        // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned
+        // for a half of it; whoever uses a word by its half does so with atomics only.
+        unsafe { &*word.cast::<AtomicU32>() }
     }
 
     /// The number of the descriptor, which stays the same in child processes.

@@ -1,0 +1,41 @@
+//! `weft bench`: figures of this machine and of Weft, one result a line.
+
+pub mod agent;
+pub mod crew;
+pub mod figure;
+pub mod floor;
+mod floors;
+pub mod place;
+pub mod samples;
+pub mod table;
+
+use clap::Subcommand;
+
+use crate::CliError;
+
+/// Arguments of `weft bench`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// What nobody can beat here: bare memory, system calls, sockets
+    Floor(floors::FloorArgs),
+    /// A process of a floor measurement (started by `weft bench floor`)
+    #[command(hide = true)]
+    Agent(agent::AgentArgs),
+}
+
+/// Runs one benchmark.
+///
+/// # Errors
+/// What kept it from giving its figures.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    match &args.what {
+        What::Floor(args) => floors::run(args),
+        What::Agent(args) => agent::run(args),
+    }
+}
