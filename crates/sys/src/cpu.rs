@@ -1,1 +1,134 @@
-//! .
+//! Processors, and which node this is.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Lets another thread run on this processor, if one wants to.
+#[inline]
+pub fn yield_now() {
+    rustix::thread::sched_yield();
+}
+
+/// The processors that this thread may run on.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn affinity() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+}
+
+/// Lets this thread run on `cpus` only.
+///
+/// # Errors
+/// When none of them can be used by this process.
+pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
+    }
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// How many processors this process can keep busy at once: those that it may run on, or fewer where
+/// its control group has a quota. At least 1.
+pub fn usable() -> usize {
+    let allowed = affinity().map_or(1, |cpus| cpus.len());
+    quota().map_or(allowed, |quota| quota.min(allowed)).max(1)
+}
+
+/// The smallest quota of the control groups that this process is in, rounded up to processors.
+fn quota() -> Option<usize> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mut least = None;
+    let mut path = path.trim_matches('/');
+    loop {
+        let limit = fs::read_to_string(format!("/sys/fs/cgroup/{path}/cpu.max"));
+        if let Some(cpus) = limit.ok().and_then(|limit| parse_quota(&limit)) {
+            least = Some(least.map_or(cpus, |least: usize| least.min(cpus)));
+        }
+        if path.is_empty() {
+            return least;
+        }
+        path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+}
+
+/// `cpu.max`: microseconds of processor time, or `max`, in a period of so many microseconds.
+fn parse_quota(limit: &str) -> Option<usize> {
+    let (quota, period) = limit.trim().split_once(' ')?;
+    let (quota, period) = (quota.parse::<usize>().ok()?, period.parse::<usize>().ok()?);
+    (period > 0).then(|| quota.div_ceil(period))
+}
+
+/// A number for this node: one network namespace of one booted kernel. Processes that get the same
+/// number can share memory, and find each other by abstract unix names.
+///
+/// # Errors
+/// When `/proc` is not there.
+pub fn node_id() -> io::Result<u64> {
+    let boot = fs::read("/proc/sys/kernel/random/boot_id")?;
+    let net = fs::metadata("/proc/thread-self/ns/net")?;
+    let place = [net.dev().to_le_bytes(), net.ino().to_le_bytes()];
+    Ok(hash(boot.iter().chain(place.as_flattened())))
+}
+
+/// FNV-1a, with splitmix64's last step so that all bits depend on all bytes. Not for secrets.
+fn hash<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
+    let step = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
+    let mut h = bytes.fold(0xcbf2_9ce4_8422_2325, step);
+    h = (h ^ h >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    h = (h ^ h >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    h ^ h >> 31
+}
+
+/// Fills `bytes` with random ones, fit for secrets.
+///
+/// # Errors
+/// When the kernel has no random numbers to give.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        done += rustix::rand::getrandom(&mut bytes[done..], flags)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn affinity_is_what_was_set() {
+        let before = affinity().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                set_affinity(&before[..1]).unwrap();
+                assert_eq!(affinity().unwrap(), before[..1]);
+                assert_eq!(usable(), 1);
+            });
+        });
+        assert!(set_affinity(&[]).is_err());
+    }
+
+    #[test]
+    fn quotas_are_rounded_up() {
+        assert_eq!(parse_quota("150000 100000\n"), Some(2));
+        assert_eq!(parse_quota("max 100000\n"), None);
+        assert_eq!(parse_quota("1 0"), None);
+    }
+
+    #[test]
+    fn the_node_stays_the_same_and_random_bytes_do_not() {
+        assert_eq!(node_id().unwrap(), node_id().unwrap());
+        let (mut a, mut b) = ([0; 16], [0; 16]);
+        random(&mut a).unwrap();
+        random(&mut b).unwrap();
+        assert_ne!(a, b);
+    }
+}
