@@ -1,0 +1,3 @@
+//! Messages: how they are cut, announced, put together and matched.
+
+pub mod matching;
