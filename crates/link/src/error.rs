@@ -2,6 +2,8 @@
 
 use std::io;
 
+use weft_sys::net::StepError;
+
 /// An error of a link. Each message says what failed, why, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
@@ -26,6 +28,56 @@ pub enum LinkError {
         /// The network interface.
         interface: String,
     },
+    /// The interface has no Ethernet address, so that Ethernet frames cannot be sent over it.
+    #[error(
+        "the interface {interface} is not Ethernet, so that the packet link cannot use it: use the \
+         udp link (WEFT_LINKS=udp)"
+    )]
+    NotEthernet {
+        /// The network interface.
+        interface: String,
+    },
+    /// The interface has no IP address.
+    #[error(
+        "the interface {interface} has no usable IP address for the udp link: `ip addr` shows why \
+         (IPv6 may be switched off, or its address still be in the check for duplicates); \
+         `ip addr add ADDRESS/24 dev {interface}` gives it one"
+    )]
+    NoAddress {
+        /// The network interface.
+        interface: String,
+    },
+    /// A frame is longer than the link carries.
+    #[error(
+        "a frame of {len} bytes is too long for {interface}, which carries {mtu}: the caller must \
+         keep to the link's MTU"
+    )]
+    TooLong {
+        /// The network interface.
+        interface: String,
+        /// Bytes of the frame.
+        len: usize,
+        /// The most that the link carries.
+        mtu: usize,
+    },
+    /// An address of another kind of link.
+    #[error("{to} is no address of {interface}: each kind of link has its own")]
+    ForeignAddress {
+        /// The network interface.
+        interface: String,
+        /// The address.
+        to: String,
+    },
+    /// A setting cannot be read.
+    #[error("{variable}=\"{value}\": {why}")]
+    Setting {
+        /// The environment variable.
+        variable: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
     /// A system call failed.
     #[error("{doing} on {interface}: {cause}")]
     Io {
@@ -37,4 +89,31 @@ pub enum LinkError {
         #[source]
         cause: io::Error,
     },
+}
+
+impl LinkError {
+    /// Gives a failed step on an interface the name that tells its cure.
+    pub(crate) fn from_step(interface: &str, error: StepError) -> LinkError {
+        let interface = interface.to_owned();
+        if error.cause.kind() == io::ErrorKind::PermissionDenied {
+            return LinkError::NoRight { interface };
+        }
+        LinkError::from_io(&interface, error.doing, error.cause)
+    }
+
+    /// As [`LinkError::from_step`], for calls on a link that is open.
+    pub(crate) fn from_io(interface: &str, doing: &'static str, cause: io::Error) -> LinkError {
+        let interface = interface.to_owned();
+        match cause.kind() {
+            io::ErrorKind::NetworkDown => LinkError::Down { interface },
+            _ if is_gone(&cause) => LinkError::NoInterface { interface },
+            _ => LinkError::Io { doing, interface, cause },
+        }
+    }
+}
+
+/// Whether an error says that the interface no longer exists.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    use weft_sys::net::errno;
+    matches!(error.raw_os_error(), Some(errno::ENODEV | errno::ENXIO))
 }

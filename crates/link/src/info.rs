@@ -131,3 +131,37 @@ pub trait Link: Send {
     /// What has gone through.
     fn counters(&self) -> LinkCounters;
 }
+
+impl<L: Link + ?Sized> Link for Box<L> {
+    fn info(&self) -> &LinkInfo {
+        (**self).info()
+    }
+
+    fn send(&mut self, burst: &mut Burst) -> Result<usize, LinkError> {
+        (**self).send(burst)
+    }
+
+    fn poll(&mut self) -> Result<bool, LinkError> {
+        (**self).poll()
+    }
+
+    fn frame(&self) -> RxFrame<'_> {
+        (**self).frame()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).fd()
+    }
+
+    fn is_up(&self) -> bool {
+        (**self).is_up()
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        (**self).deadline_ns()
+    }
+
+    fn counters(&self) -> LinkCounters {
+        (**self).counters()
+    }
+}

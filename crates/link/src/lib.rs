@@ -6,11 +6,32 @@
 //! | `packet` | AF_PACKET with a memory-mapped receive ring, own EtherType | CAP_NET_RAW |
 //! | `udp` | UDP with segmentation offload, IPv4 and IPv6 | none |
 //!
-//! A wrapper (`fault`, `pcap`, `trace`) takes a link and is one.
+//! A wrapper takes a link and is one: [`Fault`] makes mistakes by a seed, [`Pcap`] records frames for
+//! Wireshark, [`Trace`] tells of each. A [`MemoryHub`]'s links serve tests.
+//!
+//! [`open_links`] opens what the user admits ([`LinkOptions`]), and says why the rest is unusable.
 #![forbid(unsafe_code)]
 
 mod error;
+mod fault;
 mod info;
+mod memory;
+mod open;
+mod options;
+mod packet;
+mod pcap;
+mod rng;
+mod state;
+mod trace;
+mod udp;
 
 pub use error::LinkError;
+pub use fault::{Fault, FaultCounts, FaultSpec};
 pub use info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
+pub use memory::{MemoryHub, MemoryLink};
+pub use open::{OpenLinks, Wrappers, open_link, open_links};
+pub use options::{ETHERTYPE, HELLO_PORT, LinkOptions, parse_kinds};
+pub use packet::{PacketLink, packet_right};
+pub use pcap::Pcap;
+pub use trace::{Summary, Trace};
+pub use udp::{SMALL_RECEIVE_BUFFER, UdpLink};

@@ -25,6 +25,11 @@ pub use filter::{FilterError, InterfaceFilter};
 pub use interface::{Interface, IpAddress, interface, interfaces};
 pub use mmsg::Sent;
 
+/// The error numbers that users of these modules tell apart.
+pub mod errno {
+    pub use libc::{EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS, ENODEV, ENXIO, EOPNOTSUPP};
+}
+
 /// A step of several that failed, and why.
 #[derive(Debug)]
 pub struct StepError {

@@ -1,0 +1,246 @@
+//! The packet link: Ethernet frames of Weft's own EtherType through AF_PACKET with a mapped
+//! receive ring. It answers fastest, needs CAP_NET_RAW, and no IP address. IP traffic on the same
+//! interface goes its usual way.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use weft_sys::net::{self, Ethtool, Interface};
+use weft_sys::packet::{ETHERNET_HEADER_LEN, PacketConfig, PacketSocket};
+use weft_wire::{Burst, LinkAddr};
+
+use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
+use crate::options::LinkOptions;
+use crate::state::StateWatch;
+use crate::{LinkError, error};
+
+/// The group that every process of Weft listens to: locally administered, so that it is nobody
+/// else's.
+pub const EVERYONE: [u8; 6] = [0x03, 0x57, 0x45, 0x46, 0x54, 0x01];
+
+/// The most frames in one burst.
+const MAX_FRAMES: usize = 32;
+
+/// Empty polls between two looks at the interface's state.
+const IDLE_POLLS: u32 = 64;
+
+/// A packet link on one interface.
+#[derive(Debug)]
+pub struct PacketLink {
+    socket: PacketSocket,
+    info: LinkInfo,
+    watch: StateWatch,
+    mac: [u8; 6],
+    ethertype: [u8; 2],
+    counters: LinkCounters,
+    idle: u32,
+}
+
+impl PacketLink {
+    /// Opens a packet link on an interface that is up.
+    ///
+    /// # Errors
+    /// Without the right, on an interface that is down, is gone, or is not Ethernet.
+    pub fn open(interface: &Interface, options: &LinkOptions) -> Result<PacketLink, LinkError> {
+        let name = || interface.name.clone();
+        if !interface.state.up {
+            return Err(LinkError::Down { interface: name() });
+        }
+        let Some(mac) = interface.mac else {
+            return Err(LinkError::NotEthernet { interface: name() });
+        };
+        let failed = |error| LinkError::from_step(&interface.name, error);
+        let socket = PacketSocket::open(&PacketConfig {
+            index: interface.index,
+            ethertype: options.ethertype,
+            mtu: interface.mtu,
+            ring_frames: options.ring_frames,
+            conditions: &options.conditions(),
+            groups: &[EVERYONE],
+        })
+        .map_err(failed)?;
+        let watch = StateWatch::new(&interface.name)
+            .map_err(|cause| LinkError::from_io(&interface.name, "watching its state", cause))?;
+        let info = LinkInfo {
+            name: format!("packet:{}", interface.name),
+            kind: LinkKind::Packet,
+            interface: name(),
+            addr: LinkAddr::Mac(mac),
+            everyone: Some(LinkAddr::Mac(EVERYONE)),
+            mtu: interface.mtu,
+            headroom: ETHERNET_HEADER_LEN,
+            max_burst: MAX_FRAMES * (interface.mtu + ETHERNET_HEADER_LEN),
+            max_frames: MAX_FRAMES,
+            costs: costs(interface),
+            integrity: true,
+            free_poll: true,
+        };
+        Ok(PacketLink {
+            socket,
+            info,
+            watch,
+            mac,
+            ethertype: options.ethertype.to_be_bytes(),
+            counters: LinkCounters::default(),
+            idle: 0,
+        })
+    }
+
+    /// Looks after the interface now and then while nothing arrives.
+    #[cold]
+    fn look_after(&mut self) -> Result<(), LinkError> {
+        let before = self.watch.state();
+        // An error that waits would keep the descriptor readable, and a sleeper awake.
+        match self.socket.take_error() {
+            Some(cause) if before.up && cause.kind() == io::ErrorKind::NetworkDown => {
+                // It went down since, or down and up again: both are known only now.
+                self.watch.is_set_up_now();
+            }
+            _ => {}
+        }
+        self.watch.news()
+    }
+
+    /// Sorts out why the kernel did not take a frame.
+    #[cold]
+    fn refused(&mut self, cause: io::Error) -> Result<(), LinkError> {
+        let down = cause.kind() == io::ErrorKind::NetworkDown || error::is_gone(&cause);
+        // `ENETDOWN` may also be an error left over from an outage that has ended.
+        if down && !self.watch.is_set_up_now() {
+            return Err(self.watch.outage());
+        }
+        tracing::trace!(link = self.info.name, %cause, "frames refused");
+        Ok(())
+    }
+}
+
+/// What a packet link costs; from measurements on a virtual machine, bounded by the NIC's speed.
+fn costs(interface: &Interface) -> Costs {
+    Costs {
+        send_ns: 800,
+        receive_ns: 60,
+        latency_ns: 1_900,
+        bytes_per_s: at_most_wire_speed(interface, 800_000_000),
+    }
+}
+
+/// `bytes_per_s`, or the speed of the interface's wire where that is known and lower.
+pub(crate) fn at_most_wire_speed(interface: &Interface, bytes_per_s: u64) -> u64 {
+    // veth claims 10 Gbit/s whatever it does: only hardware's word counts.
+    if !interface.kind.is_empty() {
+        return bytes_per_s;
+    }
+    let speed = Ethtool::new(&interface.name).and_then(|e| e.speed_mbit()).ok().flatten();
+    speed.map_or(bytes_per_s, |mbit| bytes_per_s.min(u64::from(mbit) * 125_000))
+}
+
+impl Link for PacketLink {
+    fn info(&self) -> &LinkInfo {
+        &self.info
+    }
+
+    fn send(&mut self, burst: &mut Burst) -> Result<usize, LinkError> {
+        let LinkAddr::Mac(to) = burst.to() else {
+            return Err(foreign(&self.info, burst.to()));
+        };
+        let (count, stride) = (burst.count(), burst.stride());
+        if count == 0 {
+            return Ok(0);
+        }
+        check_length(&self.info, burst)?;
+        for frame in burst.frames_mut() {
+            frame[0..6].copy_from_slice(&to);
+            frame[6..12].copy_from_slice(&self.mac);
+            frame[12..14].copy_from_slice(&self.ethertype);
+        }
+        let (taken, error) = if count == 1 {
+            self.counters.send_calls += 1;
+            match self.socket.send(burst.bytes()) {
+                Ok(()) => (1, None),
+                Err(error) => (0, Some(error)),
+            }
+        } else {
+            let sent = self.socket.send_many(burst.bytes(), stride);
+            self.counters.send_calls += sent.calls as u64;
+            (sent.frames, sent.error)
+        };
+        count_sent(&mut self.counters, burst, taken);
+        if let Some(error) = error {
+            self.refused(error)?;
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Result<bool, LinkError> {
+        if self.socket.advance() {
+            self.counters.received_frames += 1;
+            let len = self.socket.frame().len() - ETHERNET_HEADER_LEN;
+            self.counters.received_bytes += len as u64;
+            return Ok(true);
+        }
+        self.idle += 1;
+        if self.idle >= IDLE_POLLS {
+            self.idle = 0;
+            self.look_after()?;
+        }
+        Ok(false)
+    }
+
+    #[inline]
+    fn frame(&self) -> RxFrame<'_> {
+        let frame = self.socket.frame();
+        let mut from = [0; 6];
+        from.copy_from_slice(&frame[6..12]);
+        RxFrame { from: LinkAddr::Mac(from), bytes: &frame[ETHERNET_HEADER_LEN..] }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn is_up(&self) -> bool {
+        self.watch.state().usable()
+    }
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters { receive_dropped: self.socket.dropped(), ..self.counters }
+    }
+}
+
+/// Whether all frames of a burst are short enough: all are at most as long as the first.
+pub(crate) fn check_length(info: &LinkInfo, burst: &Burst) -> Result<(), LinkError> {
+    debug_assert_eq!(burst.headroom(), info.headroom, "a burst has the headroom of its link");
+    let len = burst.stride() - burst.headroom();
+    if len <= info.mtu {
+        return Ok(());
+    }
+    Err(LinkError::TooLong { interface: info.interface.clone(), len, mtu: info.mtu })
+}
+
+/// The error for an address of another kind of link.
+#[cold]
+pub(crate) fn foreign(info: &LinkInfo, to: LinkAddr) -> LinkError {
+    LinkError::ForeignAddress { interface: info.name.clone(), to: to.to_string() }
+}
+
+/// Counts the first `taken` frames of a burst as sent, and the others as refused.
+#[inline]
+pub(crate) fn count_sent(counters: &mut LinkCounters, burst: &Burst, taken: usize) {
+    let count = burst.count();
+    let bytes = if taken == count { burst.bytes().len() } else { taken * burst.stride() };
+    counters.sent_frames += taken as u64;
+    counters.sent_bytes += (bytes - taken * burst.headroom()) as u64;
+    counters.send_refused += (count - taken) as u64;
+}
+
+/// Whether the process may open packet links here.
+///
+/// # Errors
+/// [`LinkError::NoRight`], or what else the kernel has against it.
+pub fn packet_right() -> Result<(), LinkError> {
+    net::packet_right().map_err(|cause| {
+        let doing = "opening a packet socket";
+        LinkError::from_step("any interface", net::StepError { doing, cause })
+    })
+}

@@ -1,0 +1,87 @@
+//! Whether a link's interface is up, asked rarely enough to cost nothing.
+
+use std::cell::Cell;
+use std::io;
+
+use weft_sys::clock::now_ns;
+use weft_sys::net::{LinkState, StateProbe};
+
+use crate::LinkError;
+use crate::error::is_gone;
+
+/// The kernel is asked for an interface's state no more often than this.
+const CHECK_EVERY_NS: u64 = 2_000_000;
+
+/// Watches one interface.
+#[derive(Debug)]
+pub(crate) struct StateWatch {
+    probe: StateProbe,
+    interface: String,
+    checked_ns: Cell<u64>,
+    state: Cell<LinkState>,
+    gone: Cell<bool>,
+    /// Whether the caller has been told of the present outage.
+    told: bool,
+}
+
+impl StateWatch {
+    pub(crate) fn new(interface: &str) -> io::Result<StateWatch> {
+        Ok(StateWatch {
+            probe: StateProbe::new(interface)?,
+            interface: interface.to_owned(),
+            checked_ns: Cell::new(0),
+            state: Cell::new(LinkState::default()),
+            gone: Cell::new(false),
+            told: false,
+        })
+    }
+
+    /// The state, at most a few milliseconds old.
+    pub(crate) fn state(&self) -> LinkState {
+        let now = now_ns();
+        if now.saturating_sub(self.checked_ns.get()) >= CHECK_EVERY_NS {
+            self.refresh();
+            self.checked_ns.set(now);
+        }
+        self.state.get()
+    }
+
+    /// Asks now.
+    fn refresh(&self) {
+        match self.probe.state() {
+            Ok(state) => {
+                self.state.set(state);
+                self.gone.set(false);
+            }
+            Err(error) => {
+                self.state.set(LinkState::default());
+                self.gone.set(is_gone(&error));
+            }
+        }
+    }
+
+    /// Asks now, because something points to an outage: whether the interface is set up.
+    pub(crate) fn is_set_up_now(&self) -> bool {
+        self.refresh();
+        self.state.get().up
+    }
+
+    /// The outage as an error.
+    pub(crate) fn outage(&self) -> LinkError {
+        let interface = self.interface.clone();
+        if self.gone.get() {
+            LinkError::NoInterface { interface }
+        } else {
+            LinkError::Down { interface }
+        }
+    }
+
+    /// An error the first time after the interface went down or away, then none until it has been
+    /// up again.
+    pub(crate) fn news(&mut self) -> Result<(), LinkError> {
+        let up = self.state().up;
+        let news = !up && !self.told;
+        self.told = !up;
+        if news { Err(self.outage()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,335 @@
+//! The udp link: datagrams, many with one system call. It moves bulk fastest and needs no right.
+//!
+//! One socket, bound to an address of one interface, sends and receives. A second one, on a port
+//! that all processes share, hears what is multicast to everyone. Bursts are cut into datagrams by
+//! the kernel or the NIC (UDP_SEGMENT), and come merged (UDP_GRO); frames are then looked at one
+//! by one in the receive buffer.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use weft_sys::epoll::Epoll;
+use weft_sys::net::{Interface, IpAddress, errno};
+use weft_sys::udp::{RECEIVE_MAX, SEGMENTS_MAX, SEND_MAX, UDP_HEADER_LEN, UdpConfig, UdpSocket};
+use weft_wire::{Burst, LinkAddr};
+
+use crate::LinkError;
+use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
+use crate::options::LinkOptions;
+use crate::packet::{at_most_wire_speed, check_length, count_sent, foreign};
+use crate::state::StateWatch;
+
+/// The IPv4 group of hello frames, from the range that stays within an organization.
+pub const EVERYONE_V4: Ipv4Addr = Ipv4Addr::new(239, 255, 87, 69);
+/// The IPv6 group of hello frames, which stays on its cable.
+pub const EVERYONE_V6: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x5745, 0x4654);
+
+/// Bytes asked for as receive buffer: what comes in 10 ms at 100 Gbit/s does not fit anywhere;
+/// this holds 64 bursts.
+const RECEIVE_BUFFER: usize = 8 << 20;
+/// Bytes asked for as send buffer.
+const SEND_BUFFER: usize = 2 << 20;
+/// A smaller receive buffer than this loses frames under load, and is worth telling the user.
+pub const SMALL_RECEIVE_BUFFER: usize = 1 << 20;
+
+/// Calls that found nothing between two looks at the group's socket.
+const GROUP_EVERY: u32 = 16;
+/// Calls that found nothing between two looks at the interface's state.
+const STATE_EVERY: u32 = 64;
+
+/// A udp link on one interface.
+#[derive(Debug)]
+pub struct UdpLink {
+    socket: UdpSocket,
+    group: Option<UdpSocket>,
+    /// Both sockets.
+    ready: Epoll,
+    info: LinkInfo,
+    own: SocketAddr,
+    watch: StateWatch,
+    receive_buffer: usize,
+    segmentation: bool,
+    buffer: Box<[u8]>,
+    /// What the buffer holds: frames from `at` to `end`, `segment` bytes each.
+    at: usize,
+    end: usize,
+    segment: usize,
+    from: LinkAddr,
+    counters: LinkCounters,
+    idle: u32,
+}
+
+impl UdpLink {
+    /// Opens a udp link on an interface that is up, over its best address: IPv4 where it has one,
+    /// else IPv6, else its IPv6 link-local address.
+    ///
+    /// # Errors
+    /// When the interface is down or has no address that is ready, or the kernel refuses.
+    pub fn open(interface: &Interface, options: &LinkOptions) -> Result<UdpLink, LinkError> {
+        match interface.ipv4().or_else(|| interface.ipv6()) {
+            Some(address) => UdpLink::open_on(interface, &address, options),
+            None if !interface.state.up => {
+                Err(LinkError::Down { interface: interface.name.clone() })
+            }
+            None => Err(LinkError::NoAddress { interface: interface.name.clone() }),
+        }
+    }
+
+    /// Opens a udp link over one address of an interface.
+    ///
+    /// # Errors
+    /// As for [`UdpLink::open`].
+    pub fn open_on(
+        interface: &Interface,
+        address: &IpAddress,
+        options: &LinkOptions,
+    ) -> Result<UdpLink, LinkError> {
+        let name = &interface.name;
+        if !interface.state.up {
+            return Err(LinkError::Down { interface: name.clone() });
+        }
+        let step = |error| LinkError::from_step(name, error);
+        let io = |doing| move |cause| LinkError::from_io(name, doing, cause);
+        let socket = UdpSocket::open(&UdpConfig {
+            bind: address.socket_addr(0),
+            shared: false,
+            interface: Some(name),
+        })
+        .map_err(step)?;
+        let own = socket.local_addr().map_err(io("asking for the UDP port"))?;
+        let receive_buffer =
+            socket.grow_receive_buffer(RECEIVE_BUFFER).map_err(io("sizing the receive buffer"))?;
+        if receive_buffer < SMALL_RECEIVE_BUFFER {
+            tracing::debug!(interface = name, receive_buffer, "net.core.rmem_max is small");
+        }
+        let _ = socket.grow_send_buffer(SEND_BUFFER);
+        let segmentation = options.segmentation && socket.merge_received().is_ok();
+        let group = match open_group(interface, &own, options) {
+            Ok(group) => Some(group),
+            Err(error) => {
+                tracing::debug!(interface = name, %error, "cannot hear hello frames to everyone");
+                None
+            }
+        };
+        let everyone =
+            group.is_some() && socket.multicast_over(interface.index, own_too(interface)).is_ok();
+        let ready = Epoll::new().map_err(io("waiting on sockets"))?;
+        ready.add(socket.as_fd(), 0).map_err(io("waiting on the socket"))?;
+        if let Some(group) = &group {
+            ready.add(group.as_fd(), 1).map_err(io("waiting on the group's socket"))?;
+        }
+        let everyone = everyone.then(|| LinkAddr::Udp(everyone_addr(interface, &own, options)));
+        let watch = StateWatch::new(name).map_err(io("watching its state"))?;
+        Ok(UdpLink {
+            socket,
+            group,
+            ready,
+            info: describe(interface, own, everyone),
+            own,
+            watch,
+            receive_buffer,
+            segmentation,
+            buffer: vec![0; RECEIVE_MAX].into_boxed_slice(),
+            at: 0,
+            end: 0,
+            segment: 0,
+            from: LinkAddr::Udp(own),
+            counters: LinkCounters::default(),
+            idle: 0,
+        })
+    }
+
+    /// Bytes of receive buffer that the kernel granted: under [`SMALL_RECEIVE_BUFFER`] frames are
+    /// lost under load, and `sysctl net.core.rmem_max` is the cure.
+    pub fn receive_buffer(&self) -> usize {
+        self.receive_buffer
+    }
+
+    /// Whether the kernel cuts and merges bursts.
+    pub fn segmentation(&self) -> bool {
+        self.segmentation
+    }
+
+    /// Asks the sockets for more; `false` when nothing has come.
+    #[inline]
+    fn refill(&mut self) -> Result<bool, LinkError> {
+        if self.receive(false) {
+            return Ok(true);
+        }
+        self.idle = self.idle.wrapping_add(1);
+        if self.idle.is_multiple_of(STATE_EVERY) {
+            self.watch.news()?;
+        }
+        Ok(self.idle.is_multiple_of(GROUP_EVERY) && self.group.is_some() && self.receive(true))
+    }
+
+    /// Receives from one of the sockets.
+    #[inline]
+    fn receive(&mut self, group: bool) -> bool {
+        let socket = match &mut self.group {
+            Some(socket) if group => socket,
+            _ => &mut self.socket,
+        };
+        match socket.receive(&mut self.buffer) {
+            // What this link itself sent to everyone comes back over a loopback interface.
+            Ok(Some(received)) if received.len > 0 && received.from != self.own => {
+                (self.at, self.end, self.segment) = (0, received.len, received.segment);
+                self.from = LinkAddr::Udp(received.from);
+                true
+            }
+            Ok(_) => false,
+            Err(error) => {
+                // Asking has removed the error; what it was about shows in the interface's state.
+                tracing::trace!(link = self.info.name, %error, "receiving");
+                false
+            }
+        }
+    }
+
+    /// Sends a burst; says how many frames were taken and why not more.
+    #[inline]
+    fn send_to(&mut self, to: &SocketAddr, burst: &Burst) -> (usize, Option<io::Error>) {
+        let (count, stride) = (burst.count(), burst.stride());
+        if count == 1 || self.segmentation {
+            self.counters.send_calls += 1;
+            match self.socket.send(to, burst.bytes(), stride) {
+                Ok(()) => return (count, None),
+                Err(error) if count == 1 || !cannot_segment(&error) => return (0, Some(error)),
+                Err(error) => {
+                    tracing::debug!(link = self.info.name, %error, "no segmentation here");
+                    self.segmentation = false;
+                }
+            }
+        }
+        let sent = self.socket.send_many(to, burst.bytes(), stride);
+        self.counters.send_calls += sent.calls as u64;
+        (sent.frames, sent.error)
+    }
+}
+
+/// Whether listeners on this node shall hear what it sends to everyone: only over the loopback,
+/// where they are all there is. Elsewhere processes of one node share memory.
+fn own_too(interface: &Interface) -> bool {
+    interface.loopback
+}
+
+/// The socket that hears hello frames to everyone.
+fn open_group(
+    interface: &Interface,
+    own: &SocketAddr,
+    options: &LinkOptions,
+) -> Result<UdpSocket, weft_sys::net::StepError> {
+    let bind = everyone_addr(interface, own, options);
+    let config = UdpConfig { bind, shared: true, interface: Some(&interface.name) };
+    let socket = UdpSocket::open(&config)?;
+    let joined = socket.join(bind.ip(), interface.index);
+    let joined = joined.and_then(|()| socket.filter(&options.conditions()));
+    match joined {
+        Ok(()) => Ok(socket),
+        Err(cause) => Err(weft_sys::net::StepError { doing: "joining the group", cause }),
+    }
+}
+
+/// Where hello frames to everyone go.
+fn everyone_addr(interface: &Interface, own: &SocketAddr, options: &LinkOptions) -> SocketAddr {
+    match own.ip() {
+        IpAddr::V4(_) => SocketAddr::new(EVERYONE_V4.into(), options.hello_port),
+        IpAddr::V6(_) => {
+            SocketAddr::V6(SocketAddrV6::new(EVERYONE_V6, options.hello_port, 0, interface.index))
+        }
+    }
+}
+
+fn describe(interface: &Interface, own: SocketAddr, everyone: Option<LinkAddr>) -> LinkInfo {
+    let ip_header = if own.is_ipv4() { 20 } else { 40 };
+    let mtu = interface.mtu.saturating_sub(ip_header + UDP_HEADER_LEN).min(SEND_MAX);
+    LinkInfo {
+        name: format!("udp:{}", interface.name),
+        kind: LinkKind::Udp,
+        interface: interface.name.clone(),
+        addr: LinkAddr::Udp(own),
+        everyone,
+        mtu,
+        headroom: 0,
+        max_burst: SEND_MAX,
+        max_frames: SEGMENTS_MAX,
+        costs: Costs {
+            send_ns: 1_800,
+            receive_ns: 300,
+            latency_ns: 4_000,
+            bytes_per_s: at_most_wire_speed(interface, 5_600_000_000),
+        },
+        integrity: true,
+        free_poll: false,
+    }
+}
+
+/// Whether an error says that the kernel or the interface cannot cut a burst into datagrams.
+fn cannot_segment(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(errno::EIO | errno::EINVAL | errno::EOPNOTSUPP))
+}
+
+impl Link for UdpLink {
+    fn info(&self) -> &LinkInfo {
+        &self.info
+    }
+
+    fn send(&mut self, burst: &mut Burst) -> Result<usize, LinkError> {
+        let LinkAddr::Udp(to) = burst.to() else {
+            return Err(foreign(&self.info, burst.to()));
+        };
+        if burst.is_empty() {
+            return Ok(0);
+        }
+        check_length(&self.info, burst)?;
+        let (taken, error) = self.send_to(&to, burst);
+        count_sent(&mut self.counters, burst, taken);
+        match error.map(|e| (e.kind(), e)) {
+            None | Some((io::ErrorKind::WouldBlock, _)) => {}
+            // No room, no way to this peer, a firewall: frames are lost, as on a wire. Only an
+            // interface that is down makes the link unusable.
+            Some((_, error)) => {
+                tracing::trace!(link = self.info.name, %to, %error, "frames refused");
+                if error.raw_os_error() != Some(errno::ENOBUFS) && !self.watch.is_set_up_now() {
+                    return Err(self.watch.outage());
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Result<bool, LinkError> {
+        self.at += self.segment;
+        if self.at >= self.end {
+            (self.at, self.end, self.segment) = (0, 0, 0);
+            if !self.refill()? {
+                return Ok(false);
+            }
+        }
+        self.counters.received_frames += 1;
+        self.counters.received_bytes += self.segment.min(self.end - self.at) as u64;
+        Ok(true)
+    }
+
+    #[inline]
+    fn frame(&self) -> RxFrame<'_> {
+        assert!(self.at < self.end, "poll() found a frame");
+        let end = self.end.min(self.at + self.segment);
+        RxFrame { from: self.from, bytes: &self.buffer[self.at..end] }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ready.as_fd())
+    }
+
+    fn is_up(&self) -> bool {
+        self.watch.state().usable()
+    }
+
+    fn counters(&self) -> LinkCounters {
+        let group = self.group.as_ref().map_or(0, UdpSocket::dropped);
+        LinkCounters { receive_dropped: self.socket.dropped() + group, ..self.counters }
+    }
+}
