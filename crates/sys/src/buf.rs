@@ -180,6 +180,11 @@ impl Buf {
         }
     }
 
+    /// Whether it is a vector's memory.
+    pub fn is_owned(&self) -> bool {
+        matches!(self.keeper, Keeper::Owned(_))
+    }
+
     /// Other pieces of the same memory, kept by the same keeper.
     fn with(&self, first: Piece, rest: Option<Box<[Piece]>>, len: usize) -> Buf {
         let keeper = match &self.keeper {

@@ -2,6 +2,8 @@
 
 use weft_wire::{Address, PeerId};
 
+use crate::endpoint::Status;
+
 /// An error of the library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -45,6 +47,40 @@ pub enum Error {
          on both sides, or use another channel"
     )]
     NotAContext {
+        /// Who sent it.
+        peer: PeerId,
+    },
+    /// A message was longer than the memory it was received into.
+    #[error(
+        "message from rank {} with tag {:#x} has {} bytes, the receive has room for {room}: receive \
+         into more memory, or probe for the length first",
+        .status.source, .status.envelope.tag, .status.len
+    )]
+    Truncated {
+        /// What arrived.
+        status: Status,
+        /// Bytes that were received.
+        room: usize,
+    },
+    /// The operation was cancelled.
+    #[error("the operation was cancelled")]
+    Cancelled,
+    /// A request was used after its operation's end had been told, or on another endpoint.
+    #[error("the request names no operation: it was waited for already, or is another endpoint's")]
+    NoRequest,
+    /// Another process of this node has the port.
+    #[error(
+        "port {port} of this node is taken by {holder}: choose another port, or end that process"
+    )]
+    PortTaken {
+        /// The port.
+        port: u16,
+        /// Who has it, as far as can be told.
+        holder: String,
+    },
+    /// A message was announced, and taken back before it was pulled.
+    #[error("rank {peer} has taken its message back")]
+    Withdrawn {
         /// Who sent it.
         peer: PeerId,
     },

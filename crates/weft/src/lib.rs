@@ -5,6 +5,7 @@ pub mod address;
 pub mod composite;
 pub mod context;
 pub mod device;
+pub mod endpoint;
 pub mod env;
 pub mod error;
 pub mod loopback;

@@ -20,7 +20,7 @@ pub use message::{Message, SendBuf};
 use work::ContextWork;
 
 /// How long an ending context goes on, at most, until what it has sent has arrived, ns.
-const CLOSE_NS: u64 = 5_000_000_000;
+pub(crate) const CLOSE_NS: u64 = 5_000_000_000;
 
 /// What a context keeps about its place among its peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,383 @@
+//! The endpoint: tagged messages of any size, matched as MPI does, with operations that go on while the
+//! program does something else.
+//!
+//! Three ways to give it memory: by owned vectors ([`Endpoint::isend`], [`Endpoint::irecv`]), by
+//! borrows for the length of a call ([`Endpoint::send`], [`Endpoint::recv`]) or of a scope
+//! ([`Endpoint::scope`]), and, for boundaries to other languages, by a promise ([`Buf::from_raw`]).
+//!
+//! Messages from one process to another are matched in the order in which they were sent, whatever
+//! their size. A small one is copied out at once; a large one stays in the sender's memory until the
+//! receive is there, and is then placed once.
+
+mod ops;
+mod request;
+mod scope;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use weft_proto::msg::matching::Want;
+use weft_sys::buf::{Buf, lend};
+use weft_sys::clock::now_ns;
+use weft_wire::{Envelope, Kind, PeerId};
+
+use crate::context::{Context, Place, close, patience};
+use crate::device::Counters;
+use crate::error::Error;
+use crate::station::Station;
+
+pub use ops::Status;
+use ops::{Op, State};
+use request::Inner;
+pub use request::{Completion, Matched, Request, Source, Tag};
+pub use scope::Scope;
+use work::{EndpointWork, Outgoing, Started};
+
+/// See the module's page. May be shared by threads.
+pub struct Endpoint {
+    station: Station<EndpointWork>,
+    place: Place,
+}
+
+impl Endpoint {
+    /// An endpoint on a context's channel and peers, which it takes over.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the tender thread cannot be started.
+    pub fn new(context: Context) -> Result<Endpoint, Error> {
+        let (device, place) = context
+            .into_device()
+            .ok_or_else(|| Error::os("taking the context over", "it has ended already"))?;
+        let others = place.size.saturating_sub(1) as usize;
+        let station = Station::new(EndpointWork::new(device, others), patience(&place))?;
+        Ok(Endpoint { station, place })
+    }
+
+    /// This process's number among its peers.
+    pub fn rank(&self) -> u32 {
+        self.place.rank.0
+    }
+
+    /// How many processes there are, this one included.
+    pub fn size(&self) -> u32 {
+        self.place.size
+    }
+
+    /// Starts to send a vector, which comes back with the end of the operation.
+    ///
+    /// # Errors
+    /// [`Error::PeerDead`], [`Error::UnknownPeer`].
+    pub fn isend(&self, peer: u32, tag: u64, bytes: Vec<u8>) -> Result<Request, Error> {
+        let envelope = tagged(tag);
+        let buf = Buf::from_vec(bytes);
+        match self.start_send(peer, &envelope, &buf)? {
+            Some(request) => Ok(request),
+            None => {
+                let status = Status { source: peer, envelope, len: buf.len() };
+                let bytes = buf.into_vec().unwrap_or_default();
+                Ok(Request { inner: Inner::Ended(status, bytes) })
+            }
+        }
+    }
+
+    /// Starts to receive into a vector, over its whole length; it comes back with the end of the
+    /// operation.
+    pub fn irecv(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+        buffer: Vec<u8>,
+    ) -> Request {
+        self.start_receive(source.into(), tag.into(), Kind::TAGGED, Buf::from_vec(buffer))
+    }
+
+    /// Starts to send memory that stays valid by its [`Buf`]; `None` if the operation has ended
+    /// already. For boundaries to other languages.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::isend`].
+    pub fn start_send(
+        &self,
+        peer: u32,
+        envelope: &Envelope,
+        buf: &Buf,
+    ) -> Result<Option<Request>, Error> {
+        let peer = PeerId(peer);
+        let mut work = self.station.lock();
+        Ok(match work.send(peer, envelope, Outgoing::Kept(buf))? {
+            Started::Ended => None,
+            Started::Slot(slot) => Some(request(&mut work, slot)),
+        })
+    }
+
+    /// Starts to receive a message of a kind into memory that stays valid by its [`Buf`].
+    pub fn start_receive(&self, source: Source, tag: Tag, kind: Kind, buf: Buf) -> Request {
+        let mut work = self.station.lock();
+        let slot = work.receive(want(source, tag, kind), buf);
+        request(&mut work, slot)
+    }
+
+    /// Sends `bytes`; waits until they may be used again, which for a large message is when the
+    /// receiver has taken it.
+    ///
+    /// # Errors
+    /// [`Error::PeerDead`], [`Error::UnknownPeer`].
+    pub fn send(&self, peer: u32, tag: u64, bytes: &[u8]) -> Result<(), Error> {
+        let envelope = tagged(tag);
+        lend(|loans| {
+            let keep = || loans.read(bytes);
+            let outgoing = Outgoing::Borrowed(bytes, &keep);
+            let mut work = self.station.lock();
+            match work.send(PeerId(peer), &envelope, outgoing)? {
+                Started::Ended => Ok(()),
+                Started::Slot(slot) => {
+                    let request = request(&mut work, slot);
+                    drop(work);
+                    self.wait(request).map(drop)
+                }
+            }
+        })
+    }
+
+    /// Receives a message into the start of `into`; waits for it.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] if it is longer than `into`, [`Error::PeerDead`].
+    pub fn recv(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+        into: &mut [u8],
+    ) -> Result<Status, Error> {
+        let (source, tag) = (source.into(), tag.into());
+        lend(|loans| {
+            let request = self.start_receive(source, tag, Kind::TAGGED, loans.fill(into));
+            self.wait(request).map(|completion| completion.status)
+        })
+    }
+
+    /// As [`Endpoint::recv`], for at most `timeout_ns`.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::recv`], and [`Error::TimedOut`]: then nothing was received.
+    pub fn recv_timeout(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+        into: &mut [u8],
+        timeout_ns: u64,
+    ) -> Result<Status, Error> {
+        let (source, tag) = (source.into(), tag.into());
+        lend(|loans| {
+            let request = self.start_receive(source, tag, Kind::TAGGED, loans.fill(into));
+            let Inner::Op { slot, generation } = request.inner else {
+                unreachable!("a receive is an operation")
+            };
+            let found = self
+                .station
+                .wait(Some(timeout_ns), |work, now_ns| finished(work, slot, generation, now_ns));
+            match found {
+                Some(result) => result.map(|completion| completion.status),
+                None if self.cancel(&request) => {
+                    let _ = self.wait(request);
+                    Err(Error::TimedOut { after_ns: timeout_ns })
+                }
+                // It was matched in the last moment.
+                None => self.wait(request).map(|completion| completion.status),
+            }
+        })
+    }
+
+    /// Runs `f`, which may start operations on borrowed memory; waits, at the end of `f`, for those
+    /// that it has not waited for.
+    ///
+    /// # Errors
+    /// What `f` gives; otherwise the first error of an operation that `f` did not wait for.
+    pub fn scope<'env, R>(
+        &'env self,
+        f: impl FnOnce(&Scope<'_, 'env>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        lend(|loans| Scope::new(self, loans).run(f))
+    }
+
+    /// Whether an operation has ended, and how; makes progress. `Err` gives the request back.
+    ///
+    /// # Errors
+    /// The inner result is the operation's own.
+    pub fn test(&self, request: Request) -> Result<Result<Completion, Error>, Request> {
+        match request.inner {
+            Inner::Ended(status, buffer) => Ok(Ok(Completion { status, buffer })),
+            Inner::Op { slot, generation } => {
+                let found = finished(&mut self.station.lock(), slot, generation, now_ns());
+                found.ok_or(request)
+            }
+        }
+    }
+
+    /// Waits for an operation's end.
+    ///
+    /// # Errors
+    /// The operation's own: [`Error::Truncated`], [`Error::PeerDead`], [`Error::Cancelled`].
+    pub fn wait(&self, request: Request) -> Result<Completion, Error> {
+        match request.inner {
+            Inner::Ended(status, buffer) => Ok(Completion { status, buffer }),
+            Inner::Op { slot, generation } => self
+                .station
+                .wait(None, |work, now_ns| finished(work, slot, generation, now_ns))
+                .expect("a wait without a limit ends with something"),
+        }
+    }
+
+    /// Waits for all; gives their completions in the same order.
+    ///
+    /// # Errors
+    /// The first error, after all have ended.
+    pub fn wait_all(&self, requests: Vec<Request>) -> Result<Vec<Completion>, Error> {
+        let results: Vec<_> = requests.into_iter().map(|request| self.wait(request)).collect();
+        results.into_iter().collect()
+    }
+
+    /// Cancels an operation that has not begun to take effect: a receive without a message, a send
+    /// that the receiver has not seen. Whether or not it could be cancelled, it ends, and is waited
+    /// for as usual.
+    pub fn cancel(&self, request: &Request) -> bool {
+        let Inner::Op { slot, generation } = request.inner else { return false };
+        let mut work = self.station.lock();
+        work.ops.named(slot, generation).is_some() && work.cancel(slot)
+    }
+
+    /// Says that nobody will ask how an operation ended. It goes on.
+    pub fn detach(&self, request: Request) {
+        let Inner::Op { slot, generation } = request.inner else { return };
+        let mut work = self.station.lock();
+        match work.ops.named(slot, generation) {
+            Some(Op { state: State::Ended(_), .. }) => drop(work.ops.remove(slot)),
+            Some(op) => op.detached = true,
+            None => {}
+        }
+    }
+
+    /// What the oldest message that fits says of itself, if one has arrived; it stays.
+    pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Option<Status> {
+        let want = want(source.into(), tag.into(), Kind::TAGGED);
+        probe(&mut self.station.lock(), &want, now_ns())
+    }
+
+    /// As [`Endpoint::iprobe`], but waits for the message.
+    ///
+    /// # Errors
+    /// [`Error::PeerDead`] when no such message can come any more.
+    pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status, Error> {
+        let want = want(source.into(), tag.into(), Kind::TAGGED);
+        self.station
+            .wait(None, |work, now_ns| match probe(work, &want, now_ns) {
+                Some(status) => Some(Ok(status)),
+                None => work.hopeless(&want).map(Err),
+            })
+            .expect("a wait without a limit ends with something")
+    }
+
+    /// Takes the oldest message that fits out of the matching, if one has arrived.
+    pub fn mprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Option<Matched> {
+        let want = want(source.into(), tag.into(), Kind::TAGGED);
+        let mut work = self.station.lock();
+        probe(&mut work, &want, now_ns())?;
+        let (arrival, message) = work.matcher.claim(&want)?;
+        Some(Matched { source: arrival.source, message })
+    }
+
+    /// Receives a message that [`Endpoint::mprobe`] took out, into the start of `into`.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::recv`].
+    pub fn mrecv(&self, matched: Matched, into: &mut [u8]) -> Result<Status, Error> {
+        lend(|loans| {
+            let request = {
+                let mut work = self.station.lock();
+                let slot = work.ops.insert(State::Waiting, PeerId(u32::MAX), loans.fill(into));
+                work.deliver(slot, matched.source, matched.message);
+                request(&mut work, slot)
+            };
+            self.wait(request).map(|completion| completion.status)
+        })
+    }
+
+    /// Makes progress; `true` if something was done.
+    pub fn progress(&self) -> bool {
+        self.station.lock().progress(now_ns())
+    }
+
+    /// What the devices and links have done so far, by name, and the lengths of the queues.
+    pub fn counters(&self) -> Counters {
+        let work = self.station.lock();
+        let mut counters = work.device.counters();
+        let own = [
+            ("endpoint.posted", work.matcher.posted_len() as u64),
+            ("endpoint.unexpected", work.matcher.unexpected_len() as u64),
+            ("endpoint.unexpected_bytes", work.unexpected_bytes() as u64),
+            ("endpoint.operations", work.ops.len() as u64),
+            ("endpoint.misdirected", work.misdirected),
+        ];
+        counters.extend(own.map(|(name, count)| (name.to_string(), count)));
+        counters
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // Detached sends that still wait for room go out first; the device's goodbye follows them.
+        self.station.wait(Some(crate::context::CLOSE_NS), |work, now_ns| {
+            work.progress(now_ns);
+            (!work.has_waiting()).then_some(())
+        });
+        close(&self.station);
+    }
+}
+
+/// The envelope of a tagged message.
+fn tagged(tag: u64) -> Envelope {
+    Envelope { tag, kind: Kind::TAGGED, ..Envelope::default() }
+}
+
+fn want(source: Source, tag: Tag, kind: Kind) -> Want {
+    Want { source: source.peer(), tag: tag.tag, ignore: tag.ignore, kind }
+}
+
+/// The request for an operation.
+#[inline]
+fn request(work: &mut EndpointWork, slot: u32) -> Request {
+    let generation = work.ops.at(slot).generation;
+    Request { inner: Inner::Op { slot, generation } }
+}
+
+/// The end of an operation, if it has come, before or after a round of progress.
+#[inline]
+fn finished(
+    work: &mut EndpointWork,
+    slot: u32,
+    generation: u32,
+    now_ns: u64,
+) -> Option<Result<Completion, Error>> {
+    let ended = |work: &mut EndpointWork| {
+        let Some(op) = work.ops.named(slot, generation) else { return Some(Err(Error::NoRequest)) };
+        let State::Ended(result) = &mut op.state else { return None };
+        let result = std::mem::replace(result, Err(Error::NoRequest));
+        let buffer = work.ops.remove(slot).into_vec().unwrap_or_default();
+        Some(result.map(|status| Completion { status, buffer }))
+    };
+    ended(work).or_else(|| {
+        work.progress(now_ns);
+        ended(work)
+    })
+}
+
+/// Looks for a message that fits, before or after a round of progress.
+fn probe(work: &mut EndpointWork, want: &Want, now_ns: u64) -> Option<Status> {
+    let found = |work: &mut EndpointWork| {
+        work.matcher.peek(want).map(|(arrival, message)| message.status(arrival.source))
+    };
+    found(work).or_else(|| {
+        work.progress(now_ns);
+        found(work)
+    })
+}

@@ -1,0 +1,446 @@
+//! An endpoint's state: its device, the matching, and the operations under way.
+
+use std::collections::VecDeque;
+
+use weft_proto::msg::matching::{Arrival, Matcher, Met, Want};
+use weft_sys::buf::Buf;
+use weft_wire::{Envelope, Kind, PeerId, Ticket};
+
+use super::ops::{Ops, State, Status};
+use crate::device::{Device, Event, SendError};
+use crate::error::Error;
+use crate::station::Work;
+
+/// Bytes of unexpected messages that are stored before their senders are asked to announce instead.
+const UNEXPECTED_MAX: usize = 64 << 20;
+
+/// Bytes that an unexpected message is counted with besides its payload.
+const UNEXPECTED_OVERHEAD: usize = 96;
+
+/// Buffers of unexpected messages that are kept for the next ones.
+const SPARE_MAX: usize = 256;
+
+/// Events taken in one go, so that a flood of them does not keep the caller from its own business.
+const EVENTS_MAX: usize = 64;
+
+/// A message that nobody waited for.
+pub(super) enum Unexpected {
+    /// Stored whole.
+    Stored { envelope: Envelope, payload: Vec<u8> },
+    /// Its payload waits at the sender.
+    Announced { envelope: Envelope, len: u64, ticket: Ticket },
+}
+
+impl Unexpected {
+    /// What a probe tells of it.
+    pub(super) fn status(&self, source: PeerId) -> Status {
+        let (envelope, len) = match self {
+            Unexpected::Stored { envelope, payload } => (*envelope, payload.len()),
+            Unexpected::Announced { envelope, len, .. } => (*envelope, *len as usize),
+        };
+        Status { source: source.0, envelope, len }
+    }
+}
+
+/// Sends to one peer that wait for room, in order.
+struct Queue {
+    peer: PeerId,
+    sends: VecDeque<(u32, Envelope)>,
+}
+
+/// How a send began.
+pub(super) enum Started {
+    /// It has ended: the payload is on its way and may be used again.
+    Ended,
+    /// It goes on as an operation.
+    Slot(u32),
+}
+
+/// What is sent, and how it stays valid if the send goes on as an operation.
+pub(super) enum Outgoing<'a> {
+    /// Memory that stays valid by its `Buf`.
+    Kept(&'a Buf),
+    /// Borrowed memory, and how to borrow it for longer.
+    Borrowed(&'a [u8], &'a dyn Fn() -> Buf),
+}
+
+impl Outgoing<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Outgoing::Kept(buf) => buf.len(),
+            Outgoing::Borrowed(bytes, _) => bytes.len(),
+        }
+    }
+
+    fn keep(self) -> Buf {
+        match self {
+            Outgoing::Kept(buf) => buf.clone(),
+            Outgoing::Borrowed(_, keep) => keep(),
+        }
+    }
+}
+
+/// See the module's page.
+pub(super) struct EndpointWork {
+    pub(super) device: Box<dyn Device>,
+    pub(super) matcher: Matcher<u32, Unexpected>,
+    pub(super) ops: Ops,
+    queues: Vec<Queue>,
+    unexpected_bytes: usize,
+    held: Vec<PeerId>,
+    spare: Vec<Vec<u8>>,
+    dead: Vec<(PeerId, Error)>,
+    /// Processes besides this one.
+    others: usize,
+    /// Messages of the context API that came here by mistake.
+    pub(super) misdirected: u64,
+}
+
+impl EndpointWork {
+    pub(super) fn new(device: Box<dyn Device>, others: usize) -> EndpointWork {
+        EndpointWork {
+            device,
+            matcher: Matcher::new(),
+            ops: Ops::default(),
+            queues: Vec::new(),
+            unexpected_bytes: 0,
+            held: Vec::new(),
+            spare: Vec::new(),
+            dead: Vec::new(),
+            others,
+            misdirected: 0,
+        }
+    }
+
+    /// Why `peer` is gone, if it is.
+    pub(super) fn death(&self, peer: PeerId) -> Option<&Error> {
+        self.dead.iter().find(|(p, _)| *p == peer).map(|(_, e)| e)
+    }
+
+    /// Starts a send. Small messages are copied to the device at once; those it has no room for, and
+    /// large ones, become operations.
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Started, Error> {
+        let caps = self.device.caps(peer);
+        let len = outgoing.len();
+        let eager = len <= caps.eager_max && len < caps.announce_from;
+        let first = self.queues.is_empty() || self.queues.iter().all(|q| q.peer != peer);
+        if eager && first {
+            let sent = match &outgoing {
+                Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
+                Outgoing::Kept(buf) => self.device.reserve(peer, len).map(|()| {
+                    buf.read(0, self.device.space());
+                    self.device.commit(envelope);
+                }),
+            };
+            match sent {
+                Ok(()) => return Ok(Started::Ended),
+                Err(SendError::Failed(error)) => return Err(error),
+                Err(SendError::Full | SendError::Held) => {}
+            }
+        }
+        if let Some(error) = self.death(peer) {
+            return Err(error.clone());
+        }
+        let slot = self.ops.insert(State::Waiting, peer, outgoing.keep());
+        if !first || !self.try_send(slot, envelope) {
+            self.enqueue(peer, slot, *envelope);
+        }
+        Ok(Started::Slot(slot))
+    }
+
+    fn enqueue(&mut self, peer: PeerId, slot: u32, envelope: Envelope) {
+        match self.queues.iter_mut().find(|q| q.peer == peer) {
+            Some(queue) => queue.sends.push_back((slot, envelope)),
+            None => self.queues.push(Queue { peer, sends: VecDeque::from([(slot, envelope)]) }),
+        }
+    }
+
+    /// One try to hand a waiting send to the device; `false`: no room.
+    fn try_send(&mut self, slot: u32, envelope: &Envelope) -> bool {
+        let id = self.ops.id(slot);
+        let op = self.ops.at(slot);
+        let (peer, len) = (op.peer, op.buf.len());
+        let caps = self.device.caps(peer);
+        let mut announce = len > caps.eager_max || len >= caps.announce_from;
+        if !announce {
+            let result = self.device.reserve(peer, len);
+            match result {
+                Ok(()) => {
+                    op.buf.read(0, self.device.space());
+                    self.device.commit(envelope);
+                    self.ops.end(slot, Ok(Status { source: peer.0, envelope: *envelope, len }));
+                    return true;
+                }
+                Err(SendError::Full) => return false,
+                Err(SendError::Held) => announce = true,
+                Err(SendError::Failed(error)) => {
+                    self.ops.end(slot, Err(error));
+                    return true;
+                }
+            }
+        }
+        debug_assert!(announce);
+        match self.device.announce(peer, envelope, &op.buf, id) {
+            Ok(()) => op.state = State::Announced,
+            Err(SendError::Full | SendError::Held) => return false,
+            Err(SendError::Failed(error)) => self.ops.end(slot, Err(error)),
+        }
+        true
+    }
+
+    /// Tries the waiting sends again, in order for each peer.
+    #[cold]
+    fn retry(&mut self) -> bool {
+        let mut did = false;
+        let mut queues = std::mem::take(&mut self.queues);
+        queues.retain_mut(|queue| {
+            while let Some((slot, envelope)) = queue.sends.front().copied() {
+                if !self.try_send(slot, &envelope) {
+                    return true;
+                }
+                did = true;
+                queue.sends.pop_front();
+            }
+            false
+        });
+        // Nothing that `try_send` does queues a send.
+        self.queues = queues;
+        did
+    }
+
+    /// Starts a receive.
+    #[inline]
+    pub(super) fn receive(&mut self, want: Want, buf: Buf) -> u32 {
+        if self.dead.is_empty() { self.post(want, buf) } else { self.receive_from_dead(want, buf) }
+    }
+
+    fn post(&mut self, want: Want, buf: Buf) -> u32 {
+        let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), buf);
+        match self.matcher.post(want, slot) {
+            Ok(posted) => self.ops.at(slot).state = State::Posted(posted),
+            Err(Met { arrival, message, .. }) => self.deliver(slot, arrival.source, message),
+        }
+        slot
+    }
+
+    /// Why no message that is wanted can come any more, if so.
+    pub(super) fn hopeless(&self, want: &Want) -> Option<Error> {
+        match want.source {
+            Some(source) => self.death(source).cloned(),
+            None if self.dead.len() >= self.others => self.dead.last().map(|(_, e)| e.clone()),
+            None => None,
+        }
+    }
+
+    /// Messages of a dead peer that have arrived can still be received; others never come.
+    #[cold]
+    fn receive_from_dead(&mut self, want: Want, buf: Buf) -> u32 {
+        match self.hopeless(&want) {
+            Some(error) if self.matcher.peek(&want).is_none() => {
+                let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), buf);
+                self.ops.end(slot, Err(error));
+                slot
+            }
+            _ => self.post(want, buf),
+        }
+    }
+
+    /// Gives an unexpected message to a receive.
+    pub(super) fn deliver(&mut self, slot: u32, source: PeerId, message: Unexpected) {
+        let status = message.status(source);
+        self.forget(&message);
+        match message {
+            Unexpected::Stored { payload, .. } => {
+                self.fill(slot, status, &payload);
+                if self.spare.len() < SPARE_MAX {
+                    self.spare.push(payload);
+                }
+            }
+            Unexpected::Announced { ticket, .. } => self.pull(slot, status, ticket),
+        }
+    }
+
+    /// No longer counts an unexpected message, and lets the senders go on when enough have left.
+    fn forget(&mut self, message: &Unexpected) {
+        let payload = match message {
+            Unexpected::Stored { payload, .. } => payload.len(),
+            Unexpected::Announced { .. } => 0,
+        };
+        self.unexpected_bytes -= payload + UNEXPECTED_OVERHEAD;
+        if !self.held.is_empty() && self.unexpected_bytes < UNEXPECTED_MAX / 2 {
+            for peer in std::mem::take(&mut self.held) {
+                self.device.hold(peer, false);
+            }
+        }
+    }
+
+    /// Copies a payload into a receive's memory, and ends the receive.
+    #[inline]
+    fn fill(&mut self, slot: u32, status: Status, payload: &[u8]) {
+        let room = self.ops.at(slot).buf.write(0, payload);
+        self.ops.end(slot, whole(status, room));
+    }
+
+    /// Asks for the payload of an announced message.
+    fn pull(&mut self, slot: u32, status: Status, ticket: Ticket) {
+        let id = self.ops.id(slot);
+        let op = self.ops.at(slot);
+        op.state = State::Pulling(status);
+        let into = op.buf.truncated(status.len);
+        self.device.pull(PeerId(status.source), ticket, into, id);
+    }
+
+    /// Takes what has arrived, and tries waiting sends again; `true` if something was done.
+    #[inline]
+    pub(super) fn progress(&mut self, now_ns: u64) -> bool {
+        let mut did = !self.queues.is_empty() && self.retry();
+        for _ in 0..EVENTS_MAX {
+            if !self.device.poll(now_ns) {
+                break;
+            }
+            did = true;
+            self.take_event();
+        }
+        did
+    }
+
+    #[inline]
+    fn take_event(&mut self) {
+        match self.device.event() {
+            Event::Message { peer, envelope, payload } => {
+                let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
+                let status = Status { source: peer.0, envelope, len: payload.len() };
+                match self.matcher.arrive(arrival) {
+                    Some(slot) => {
+                        let room = self.ops.at(slot).buf.write(0, payload);
+                        self.ops.end(slot, whole(status, room));
+                    }
+                    None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
+                    None => {
+                        let mut stored = self.spare.pop().unwrap_or_default();
+                        stored.clear();
+                        stored.extend_from_slice(payload);
+                        self.keep(arrival, Unexpected::Stored { envelope, payload: stored });
+                    }
+                }
+            }
+            Event::Announced { peer, envelope, len, ticket } => {
+                let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
+                match self.matcher.arrive(arrival) {
+                    Some(slot) => {
+                        let status = Status { source: peer.0, envelope, len: len as usize };
+                        self.pull(slot, status, ticket);
+                    }
+                    None => self.keep(arrival, Unexpected::Announced { envelope, len, ticket }),
+                }
+            }
+            Event::Done { op } => {
+                if let Some(slot) = self.ops.slot(op) {
+                    self.done(slot);
+                }
+            }
+            Event::Failed { op, error } => {
+                if let Some(slot) = self.ops.slot(op) {
+                    self.ops.end(slot, Err(error));
+                }
+            }
+            Event::Dead { peer, error } => self.bury(peer, error),
+        }
+    }
+
+    /// Stores an unexpected message.
+    fn keep(&mut self, arrival: Arrival, message: Unexpected) {
+        let stored = match &message {
+            Unexpected::Stored { payload, .. } => payload.len(),
+            Unexpected::Announced { .. } => 0,
+        };
+        self.unexpected_bytes += stored + UNEXPECTED_OVERHEAD;
+        self.matcher.keep(arrival, message);
+        if self.unexpected_bytes > UNEXPECTED_MAX && !self.held.contains(&arrival.source) {
+            self.held.push(arrival.source);
+            self.device.hold(arrival.source, true);
+        }
+    }
+
+    /// The device has ended an operation.
+    fn done(&mut self, slot: u32) {
+        let op = self.ops.at(slot);
+        let result = match op.state {
+            State::Pulling(status) => whole(status, op.buf.len()),
+            _ => Ok(Status { source: op.peer.0, envelope: Envelope::default(), len: op.buf.len() }),
+        };
+        self.ops.end(slot, result);
+    }
+
+    /// Ends everything that waits for a dead peer. The device has failed what it had itself.
+    fn bury(&mut self, peer: PeerId, error: Error) {
+        self.queues.retain(|q| q.peer != peer);
+        for slot in self.ops.sends_to(peer) {
+            self.ops.end(slot, Err(error.clone()));
+        }
+        let mut lost = Vec::new();
+        self.dead.push((peer, error.clone()));
+        // With the last of the others gone, nobody is left to meet a receive from anyone.
+        let alone = self.dead.len() >= self.others;
+        let hopeless = |want: &Want| want.source.map_or(alone, |source| source == peer);
+        self.matcher.cancel_all(|want, _| hopeless(want), |_, slot| lost.push(slot));
+        for slot in lost {
+            self.ops.end(slot, Err(error.clone()));
+        }
+    }
+
+    /// Cancels an operation: `true` if it had not begun to take effect, and has now ended in
+    /// [`Error::Cancelled`].
+    pub(super) fn cancel(&mut self, slot: u32) -> bool {
+        let id = self.ops.id(slot);
+        let op = self.ops.at(slot);
+        let peer = op.peer;
+        let cancelled = match op.state {
+            State::Posted(posted) => self.matcher.cancel(posted).is_some(),
+            State::Announced => self.device.withdraw(peer, id),
+            State::Waiting => {
+                for queue in &mut self.queues {
+                    queue.sends.retain(|(s, _)| *s != slot);
+                }
+                true
+            }
+            State::Free(_) | State::Pulling(_) | State::Ended(_) => false,
+        };
+        if cancelled {
+            self.ops.end(slot, Err(Error::Cancelled));
+        }
+        cancelled
+    }
+
+    /// Bytes of unexpected messages, bookkeeping included.
+    pub(super) fn unexpected_bytes(&self) -> usize {
+        self.unexpected_bytes
+    }
+
+    /// Whether sends still wait for room.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.queues.is_empty()
+    }
+}
+
+/// How a receive ends for which there was `room` bytes.
+#[inline]
+fn whole(status: Status, room: usize) -> Result<Status, Error> {
+    if room >= status.len { Ok(status) } else { Err(Error::Truncated { status, room }) }
+}
+
+impl Work for EndpointWork {
+    fn device(&mut self) -> &mut dyn Device {
+        &mut *self.device
+    }
+
+    fn tend(&mut self, now_ns: u64) -> bool {
+        self.progress(now_ns)
+    }
+}
