@@ -1,4 +1,5 @@
 //! What a match costs, with few and with many entries waiting.
+#![allow(missing_docs)] // criterion's macro makes a public function
 
 use std::hint::black_box;
 

@@ -26,12 +26,6 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Whether no slot is in it.
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.keys == 0
-    }
-
     /// The bucket whose key has this hash and satisfies `same`, or the empty one where it would be.
     /// The table has at least one empty bucket.
     #[inline]
@@ -47,13 +41,15 @@ impl Index {
         }
     }
 
-    /// The queue of a key: `same` says whether a slot has it.
+    /// The oldest slot of a key, or [`NIL`], and the bucket, valid until the next change:
+    /// `same` says whether a slot has the key.
     #[inline]
-    pub(super) fn queue(&self, hash: u32, same: impl Fn(u32) -> bool) -> Ends {
+    pub(super) fn first(&self, hash: u32, same: impl Fn(u32) -> bool) -> (u32, usize) {
         if self.keys == 0 {
-            return Ends::EMPTY;
+            return (NIL, 0);
         }
-        self.buckets[self.find(hash, |ends| same(ends.first))].ends
+        let at = self.find(hash, |ends| same(ends.first));
+        (self.buckets[at].ends.first, at)
     }
 
     /// Puts a slot at the end of its key's queue.
@@ -85,6 +81,12 @@ impl Index {
         same: impl Fn(u32) -> bool,
     ) {
         let at = self.find(hash, |ends| ends.first == slot || same(ends.first));
+        self.remove_at(links, slot, at);
+    }
+
+    /// Takes a slot out of the queue of a bucket that [`Index::first`] gave.
+    #[inline]
+    pub(super) fn remove_at(&mut self, links: &mut Links, slot: u32, at: usize) {
         let bucket = &mut self.buckets[at];
         debug_assert!(!bucket.ends.is_empty(), "slot {slot} is not in the index");
         links.unlink(&mut bucket.ends, slot);
@@ -170,8 +172,8 @@ mod tests {
         }
 
         fn queue(&self, hash: u32, key: u32) -> Vec<u32> {
-            let ends = self.index.queue(hash, |s| self.keys[s as usize] == (hash, key));
-            self.links.iter(ends).collect()
+            let (first, _) = self.index.first(hash, |s| self.keys[s as usize] == (hash, key));
+            self.links.iter(first).collect()
         }
     }
 
@@ -193,7 +195,7 @@ mod tests {
             t.remove(slot);
             assert_eq!(t.queue(t.keys[slot as usize].0, t.keys[slot as usize].1), []);
         }
-        assert!(t.index.is_empty());
+        assert_eq!(t.index.keys, 0);
     }
 
     #[test]

@@ -123,16 +123,16 @@ impl<R, U> Matcher<R, U> {
     /// the owner stores it with [`Matcher::keep`] before any other call.
     #[inline]
     pub fn arrive(&mut self, arrival: Arrival) -> Option<R> {
-        let slot = self.posted.find(&arrival)?;
-        self.posted.take(slot)
+        let found = self.posted.find(&arrival)?;
+        self.posted.take(found)
     }
 
     /// As [`Matcher::arrive`], but leaves the receive where it is, for receives that take several
     /// messages; [`Matcher::cancel`] takes it out when it is used up.
     #[inline]
     pub fn meet(&mut self, arrival: Arrival) -> Option<(Posted, &mut R)> {
-        let slot = self.posted.find(&arrival)?;
-        self.posted.get_mut(slot)
+        let found = self.posted.find(&arrival)?;
+        self.posted.get_mut(found)
     }
 
     /// Stores a message that [`Matcher::arrive`] found no receive for, behind those stored before.

@@ -10,14 +10,12 @@ use super::{Arrival, Posted, Want};
 /// others by looking through them.
 const TABLES: usize = 8;
 
-/// Stands for the list of the receives whose shape has no table.
-const NO_TABLE: u8 = TABLES as u8;
-
 #[derive(Debug)]
 struct Entry<R> {
     want: Want,
     /// Receives are numbered in the order of posting, over all shapes.
     seq: u64,
+    /// Its table's number, [`TABLES`] for none: such receives are in one list.
     table: u8,
     receive: R,
 }
@@ -28,6 +26,16 @@ struct Table {
     index: Index,
     /// Receives in it.
     len: usize,
+}
+
+/// Where a receive is.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    slot: u32,
+    seq: u64,
+    /// Its table's number, [`TABLES`] for none.
+    table: usize,
+    bucket: usize,
 }
 
 #[derive(Debug)]
@@ -96,63 +104,74 @@ impl<R> PostedQueue<R> {
                 self.tables[number].shape = shape;
                 number as u8
             }
-            None => NO_TABLE,
+            None => TABLES as u8,
         }
     }
 
-    /// The slot of the oldest receive that the arrival fits.
+    /// The oldest receive that the arrival fits.
     #[inline]
-    pub(super) fn find(&self, arrival: &Arrival) -> Option<u32> {
+    pub(super) fn find(&self, arrival: &Arrival) -> Option<Found> {
         let slab = &self.slab;
-        let mut best: Option<(u64, u32)> = None;
-        for table in self.tables.iter().filter(|t| t.len > 0) {
+        let mut best: Option<Found> = None;
+        for (number, table) in self.tables.iter().enumerate() {
+            if table.len == 0 {
+                continue;
+            }
             let key = table.shape.key_for(arrival);
-            let ends = table.index.queue(key.hash(), |s| {
-                slab.get(s).is_some_and(|e| table.shape.key(&e.want) == key)
-            });
-            if let Some(entry) = slab.get(ends.first)
-                && best.is_none_or(|(seq, _)| entry.seq < seq)
+            let same = |s| slab.get(s).is_some_and(|e| table.shape.key(&e.want) == key);
+            let (slot, bucket) = table.index.first(key.hash(), same);
+            if let Some(entry) = slab.get(slot)
+                && best.is_none_or(|best| entry.seq < best.seq)
             {
-                best = Some((entry.seq, ends.first));
+                best = Some(Found { slot, seq: entry.seq, table: number, bucket });
             }
         }
-        if !self.rare.is_empty() {
-            best = self.oldest_rare(arrival, best);
-        }
-        best.map(|(_, slot)| slot)
+        if self.rare.is_empty() { best } else { self.oldest_rare(arrival, best) }
     }
 
     #[cold]
-    fn oldest_rare(&self, arrival: &Arrival, best: Option<(u64, u32)>) -> Option<(u64, u32)> {
-        let limit = best.map_or(u64::MAX, |(seq, _)| seq);
+    fn oldest_rare(&self, arrival: &Arrival, best: Option<Found>) -> Option<Found> {
+        let limit = best.map_or(u64::MAX, |best| best.seq);
         self.links
-            .iter(self.rare)
+            .iter(self.rare.first)
             .map_while(|slot| self.slab.get(slot).map(|entry| (entry, slot)))
             .take_while(|(entry, _)| entry.seq < limit)
             .find(|(entry, _)| entry.want.fits(arrival))
-            .map(|(entry, slot)| (entry.seq, slot))
+            .map(|(entry, slot)| Found { slot, seq: entry.seq, table: TABLES, bucket: 0 })
             .or(best)
     }
 
-    /// The receive in a slot that [`PostedQueue::find`] gave.
+    /// The receive that [`PostedQueue::find`] found.
     #[inline]
-    pub(super) fn get_mut(&mut self, slot: u32) -> Option<(Posted, &mut R)> {
-        self.slab.get_mut(slot).map(|e| (Posted { slot, seq: e.seq }, &mut e.receive))
+    pub(super) fn get_mut(&mut self, found: Found) -> Option<(Posted, &mut R)> {
+        let Found { slot, seq, .. } = found;
+        self.slab.get_mut(slot).map(|e| (Posted { slot, seq }, &mut e.receive))
     }
 
-    /// Takes the receive in a slot out.
+    /// Takes out the receive that [`PostedQueue::find`] found, with no change between.
     #[inline]
-    pub(super) fn take(&mut self, slot: u32) -> Option<R> {
-        let receive = self.unlink(slot).map(|entry| entry.receive);
-        if self.slab.trim() {
-            self.give_back();
+    pub(super) fn take(&mut self, found: Found) -> Option<R> {
+        let Found { slot, table, bucket, .. } = found;
+        match self.tables.get_mut(table) {
+            None => self.links.unlink(&mut self.rare, slot),
+            Some(table) => {
+                table.len -= 1;
+                table.index.remove_at(&mut self.links, slot, bucket);
+            }
         }
+        let receive = self.slab.remove(slot).map(|entry| entry.receive);
+        self.settle();
         receive
     }
 
     pub(super) fn cancel(&mut self, posted: Posted) -> Option<R> {
         let entry = self.slab.get(posted.slot)?;
-        if entry.seq == posted.seq { self.take(posted.slot) } else { None }
+        if entry.seq != posted.seq {
+            return None;
+        }
+        let receive = self.unlink(posted.slot).map(|entry| entry.receive);
+        self.settle();
+        receive
     }
 
     pub(super) fn cancel_all(
@@ -172,6 +191,12 @@ impl<R> PostedQueue<R> {
                 each(entry.want, entry.receive);
             }
         }
+        self.settle();
+    }
+
+    /// After receives have left: gives memory back that a passed peak has left.
+    #[inline]
+    fn settle(&mut self) {
         if self.slab.trim() {
             self.give_back();
         }

@@ -75,9 +75,9 @@ impl Links {
         }
     }
 
-    /// The slots of a queue, oldest first.
-    pub(super) fn iter(&self, ends: Ends) -> impl Iterator<Item = u32> + '_ {
-        let mut slot = ends.first;
+    /// The slots of a queue from one on, oldest first; none from [`NIL`] on.
+    pub(super) fn iter(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut slot = first;
         std::iter::from_fn(move || {
             let this = slot;
             (this != NIL).then(|| {
@@ -100,13 +100,13 @@ mod tests {
             links.append(if slot % 2 == 0 { &mut a } else { &mut b }, slot);
         }
         links.unlink(&mut a, 2);
-        assert_eq!(links.iter(a).collect::<Vec<_>>(), [0, 4]);
+        assert_eq!(links.iter(a.first).collect::<Vec<_>>(), [0, 4]);
         links.unlink(&mut b, 1);
         links.unlink(&mut b, 5);
-        assert_eq!(links.iter(b).collect::<Vec<_>>(), [3]);
+        assert_eq!(links.iter(b.first).collect::<Vec<_>>(), [3]);
         links.append(&mut a, 2);
-        assert_eq!(links.iter(a).collect::<Vec<_>>(), [0, 4, 2]);
+        assert_eq!(links.iter(a.first).collect::<Vec<_>>(), [0, 4, 2]);
         links.unlink(&mut b, 3);
-        assert!(b.is_empty() && links.iter(b).next().is_none());
+        assert!(b.is_empty() && links.iter(b.first).next().is_none());
     }
 }

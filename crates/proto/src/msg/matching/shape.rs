@@ -81,7 +81,7 @@ mod tests {
         assert!(spread(&mut (0..4096).map(|n| (n, 5))) < 16);
         assert!(spread(&mut (0..4096).map(|n| (3, n))) < 16);
         assert!(spread(&mut (0..4096).map(|n| (3, n << 40))) < 16);
-        assert!(spread(&mut (0..4096).map(|n| (n as u32 % 64, n / 64 << 20))) < 16);
+        assert!(spread(&mut (0..4096).map(|n| (n as u32 % 64, (n / 64) << 20))) < 16);
         assert!(spread(&mut (0..4096).map(|n| (n as u32, n << 52))) < 16);
     }
 }

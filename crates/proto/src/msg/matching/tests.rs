@@ -142,7 +142,7 @@ impl Run {
             }
             Step::Died(source) => self.died(PeerId(u32::from(source % 4))),
             Step::Retain(modulus) => {
-                let keep = |message: u32| message % (u32::from(modulus) % 5 + 2) != 0;
+                let keep = |message: u32| !message.is_multiple_of(u32::from(modulus) % 5 + 2);
                 self.matcher.retain_unexpected(|_, message| keep(*message));
                 self.model.unexpected.retain(|(_, message)| keep(*message));
             }

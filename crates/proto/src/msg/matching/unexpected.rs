@@ -113,7 +113,7 @@ impl<U> UnexpectedQueue<U> {
             None => (Index::default(), Links::default()),
         };
         let mut table = Table { shape, index, links };
-        for slot in self.links.iter(self.order) {
+        for slot in self.links.iter(self.order.first) {
             if let Some(entry) = self.slab.get(slot) {
                 table.add(&self.slab, slot, &entry.arrival);
             }
@@ -125,7 +125,7 @@ impl<U> UnexpectedQueue<U> {
     /// Empties a table message by message, so that its next use finds it empty and allocated.
     fn drop_table(&mut self, number: usize) {
         let mut table = self.tables.remove(number);
-        for slot in self.links.iter(self.order) {
+        for slot in self.links.iter(self.order.first) {
             if let Some(entry) = self.slab.get(slot) {
                 table.remove(&self.slab, slot, &entry.arrival);
             }
@@ -170,7 +170,7 @@ impl<U> UnexpectedQueue<U> {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Arrival, &U)> {
         self.links
-            .iter(self.order)
+            .iter(self.order.first)
             .filter_map(|slot| self.slab.get(slot))
             .map(|entry| (entry.arrival, &entry.message))
     }
@@ -227,7 +227,7 @@ impl Table {
     fn first<U>(&self, slab: &Slab<Entry<U>>, want: &Want) -> Option<u32> {
         let key = self.shape.key(want);
         let same = |s| slab.get(s).is_some_and(|e| self.shape.key_for(&e.arrival) == key);
-        let first = self.index.queue(key.hash(), same).first;
+        let first = self.index.first(key.hash(), same).0;
         (first != NIL).then_some(first)
     }
 }
