@@ -13,11 +13,11 @@
 //! ```
 //!
 //! So a match costs the same with one entry waiting as with ten thousand, wildcards included, and a
-//! short list pays for no table that it does not need. Entries live in slabs; in steady state nothing
-//! is allocated, and a passed peak's memory is given back.
+//! short list pays for no table that it does not need. Entries live in slabs; in steady state
+//! nothing is allocated, and a passed peak's memory is given back.
 //!
-//! The structure is generic over what the owner hangs on a receive (`R`) and on a message (`U`), and
-//! knows nothing of buffers.
+//! The structure is generic over what the owner hangs on a receive (`R`) and on a message (`U`),
+//! and knows nothing of buffers.
 
 mod index;
 mod posted;
@@ -147,8 +147,8 @@ impl<R, U> Matcher<R, U> {
         self.posted.cancel(posted)
     }
 
-    /// The oldest unexpected message that fits, left where it is. (`&mut`: a search through many may
-    /// make a table.)
+    /// The oldest unexpected message that fits, left where it is. (`&mut`: a search through many
+    /// may make a table.)
     #[inline]
     pub fn peek(&mut self, want: &Want) -> Option<(Arrival, &U)> {
         self.unexpected.peek(want)

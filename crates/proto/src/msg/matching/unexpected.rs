@@ -1,5 +1,5 @@
-//! Unexpected messages: one list in the order of arrival, and tables for the shapes of searches that
-//! would look far into it.
+//! Unexpected messages: one list in the order of arrival, and tables for the shapes of searches
+//! that would look far into it.
 
 use super::index::Index;
 use super::queue::{Ends, Links};
