@@ -12,6 +12,9 @@ pub enum CliError {
     /// A measurement could not be made.
     #[error("{0}")]
     Bench(String),
+    /// A lab could not be made, found or used.
+    #[error(transparent)]
+    Lab(#[from] crate::lab::LabError),
     /// A system call failed.
     #[error("{doing}: {cause}")]
     Io {
@@ -34,6 +37,7 @@ impl CliError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             CliError::Usage(_) => ExitCode::from(2),
+            CliError::Lab(error) if error.is_usage() => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
     }

@@ -10,8 +10,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod bench;
+pub mod compare;
 pub mod error;
+pub mod lab;
 pub mod output;
+pub mod plot;
 
 pub use error::CliError;
 
@@ -26,8 +29,14 @@ struct Cli {
 /// What the command can do.
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Makes, shows and uses virtual clusters of network namespaces
+    Lab(lab::Args),
+    #[command(hide = true)]
+    LabHolder(lab::holder::Args),
     /// Measures this machine, and Weft on it
     Bench(bench::Args),
+    /// Sets Weft beside sockets and the installed MPI libraries
+    Compare(compare::Args),
 }
 
 /// Reads the command line, does what it says, and gives the exit status.
@@ -35,7 +44,10 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     output::start_logging();
     let done: Result<ExitCode, CliError> = match cli.command {
+        Command::Lab(args) => lab::run(&args),
+        Command::LabHolder(args) => lab::holder::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(code) => code,

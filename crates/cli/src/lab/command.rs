@@ -1,0 +1,187 @@
+//! The subcommands of `weft lab`.
+
+use std::process::{Command, ExitCode};
+
+use serde::Serialize;
+use weft_sys::process::{self, Setup};
+
+use super::{Lab, LabError, LabSpec, Options, Record, Topology, node_name, state};
+use crate::CliError;
+use crate::output::{Table, json_line};
+
+/// Makes, shows and uses virtual clusters of network namespaces.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Makes a lab
+    Up(UpArgs),
+    /// Takes a lab down and ends what still runs inside
+    Down(DownArgs),
+    /// Shows the labs that there are
+    List(ListArgs),
+    /// Runs a program on a node of a lab
+    Exec(ExecArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct UpArgs {
+    /// How many nodes
+    #[arg(long, default_value_t = LabSpec::default().nodes)]
+    nodes: u32,
+    /// Which nodes have cables between them
+    #[arg(long, value_enum, default_value = "switch")]
+    topology: Topology,
+    /// How many parallel cables or switches
+    #[arg(long, default_value_t = LabSpec::default().links)]
+    links: u32,
+    /// Bytes of the largest IP packet
+    #[arg(long, default_value_t = LabSpec::default().mtu)]
+    mtu: u32,
+    /// The lab's name
+    #[arg(long, default_value = "lab")]
+    name: String,
+    /// Use a user namespace even as root
+    #[arg(long)]
+    rootless: bool,
+    /// Write the result as a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+struct DownArgs {
+    /// Which lab
+    #[arg(long, default_value = "lab")]
+    name: String,
+    /// All labs that were made with `weft lab up`
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+}
+
+#[derive(clap::Args, Debug)]
+struct ListArgs {
+    /// Write a line of JSON for each
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+struct ExecArgs {
+    /// Which lab
+    #[arg(long, default_value = "lab")]
+    name: String,
+    /// Which node, as node1 or 1
+    node: String,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<std::ffi::OsString>,
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+/// When it cannot be done.
+pub fn run(args: &Args) -> Result<ExitCode, CliError> {
+    match &args.action {
+        Action::Up(args) => up(args)?,
+        Action::Down(args) => down(args)?,
+        Action::List(args) => list(args)?,
+        Action::Exec(args) => return Ok(exec(args)?),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    lab: &'a str,
+    nodes: u32,
+    topology: Topology,
+    links: u32,
+    mtu: u32,
+    rootless: bool,
+    holder: u32,
+    owner: Option<u32>,
+}
+
+fn line(record: &Record) -> Line<'_> {
+    let LabSpec { nodes, topology, links, mtu } = record.spec;
+    Line {
+        lab: &record.name,
+        nodes,
+        topology,
+        links,
+        mtu,
+        rootless: record.rootless,
+        holder: record.holder,
+        owner: record.owner,
+    }
+}
+
+fn up(args: &UpArgs) -> Result<(), LabError> {
+    let UpArgs { nodes, topology, links, mtu, .. } = *args;
+    let spec = LabSpec { nodes, topology, links, mtu }.check()?;
+    let options = Options { rootless: args.rootless, exe: None };
+    let lab = Lab::up(&args.name, &spec, &options)?;
+    if args.json {
+        json_line(&line(lab.record()));
+    } else {
+        let last = node_name(lab.nodes() - 1);
+        let how = if lab.record().rootless { ", in a user namespace" } else { "" };
+        println!("lab {}: node0 to {last} ({spec}){how}", args.name);
+        println!("`weft lab exec --name {} node0 -- ip addr` looks inside", args.name);
+    }
+    Ok(())
+}
+
+fn down(args: &DownArgs) -> Result<(), LabError> {
+    if !args.all {
+        return Lab::find(&args.name)?.down();
+    }
+    for record in state::all()?.iter().filter(|r| r.owner.is_none()) {
+        Lab::find(&record.name)?.down()?;
+    }
+    Ok(())
+}
+
+fn list(args: &ListArgs) -> Result<(), LabError> {
+    let labs = state::all()?;
+    if args.json {
+        labs.iter().for_each(|record| json_line(&line(record)));
+        return Ok(());
+    }
+    let mut table = Table::new(["lab", "shape", "kind", "holder"]);
+    for record in &labs {
+        let kind = match record.owner {
+            Some(owner) => format!("temporary, of process {owner}"),
+            None if record.rootless => "rootless".to_string(),
+            None => "root".to_string(),
+        };
+        table.row([record.name.clone(), record.spec.to_string(), kind, record.holder.to_string()]);
+    }
+    if labs.is_empty() {
+        println!("there is no lab; `weft lab up` makes one");
+    } else {
+        table.print();
+    }
+    Ok(())
+}
+
+/// Becomes the program, on the node: its exit status is then the command's.
+fn exec(args: &ExecArgs) -> Result<ExitCode, LabError> {
+    let lab = Lab::find(&args.name)?;
+    let node = lab.node(&args.node)?;
+    let Some((program, rest)) = args.program.split_first() else { return Ok(ExitCode::SUCCESS) };
+    let setup = Setup { enter: Some(lab.enter(node)?), ..Setup::default() };
+    let mut command = Command::new(program);
+    command.args(rest);
+    let error = process::replace(&mut command, &setup);
+    Err(LabError::Io {
+        doing: format!("starting {} on {}", program.to_string_lossy(), node_name(node)),
+        cause: error,
+    })
+}
