@@ -10,11 +10,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod bench;
-pub mod compare;
 pub mod error;
 pub mod lab;
 pub mod output;
-pub mod plot;
 
 pub use error::CliError;
 
@@ -35,8 +33,6 @@ enum Command {
     LabHolder(lab::holder::Args),
     /// Measures this machine, and Weft on it
     Bench(bench::Args),
-    /// Sets Weft beside sockets and the installed MPI libraries
-    Compare(compare::Args),
 }
 
 /// Reads the command line, does what it says, and gives the exit status.
@@ -47,7 +43,6 @@ pub fn main() -> ExitCode {
         Command::Lab(args) => lab::run(&args),
         Command::LabHolder(args) => lab::holder::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(code) => code,
