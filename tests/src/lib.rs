@@ -1,1 +1,6 @@
-//! .
+//! What integration tests share: conformance suites, generic over what they test, and virtual
+//! networks to run them on.
+#![forbid(unsafe_code)]
+
+pub mod link_conformance;
+pub mod segment;

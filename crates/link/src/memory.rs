@@ -30,6 +30,8 @@ struct Port {
     wake: Arc<WakeFd>,
     dropped: u64,
     up: bool,
+    /// Whether the link has been told that it is down.
+    told: bool,
 }
 
 impl MemoryHub {
@@ -48,7 +50,7 @@ impl MemoryHub {
         let mut ports = self.lock();
         let port = ports.len() as u32;
         let frames = VecDeque::new();
-        ports.push(Port { frames, wake: Arc::clone(&wake), dropped: 0, up: true });
+        ports.push(Port { frames, wake: Arc::clone(&wake), dropped: 0, up: true, told: false });
         drop(ports);
         let info = LinkInfo {
             name: format!("memory:{port}"),
@@ -70,13 +72,14 @@ impl MemoryHub {
             free_poll: true,
         };
         let counters = LinkCounters::default();
-        Ok(MemoryLink { hub: self.clone(), wake, info, port, current: None, counters, told: false })
+        Ok(MemoryLink { hub: self.clone(), wake, info, port, current: None, counters })
     }
 
     /// Plugs the cable of a link out or in.
     pub fn set_up(&self, port: u32, up: bool) {
         if let Some(port) = self.lock().get_mut(port as usize) {
             port.up = up;
+            port.told = false;
             port.frames.clear();
         }
     }
@@ -95,7 +98,6 @@ pub struct MemoryLink {
     port: u32,
     current: Option<(LinkAddr, Vec<u8>)>,
     counters: LinkCounters,
-    told: bool,
 }
 
 impl MemoryLink {
@@ -147,10 +149,9 @@ impl Link for MemoryLink {
         let mut ports = self.hub.lock();
         let port = &mut ports[self.port as usize];
         if !port.up {
-            let news = !std::mem::replace(&mut self.told, true);
+            let news = !std::mem::replace(&mut port.told, true);
             return if news { Err(self.down()) } else { Ok(false) };
         }
-        self.told = false;
         self.current = port.frames.pop_front();
         if port.frames.is_empty() {
             self.wake.clear();

@@ -21,7 +21,7 @@ pub(crate) struct StateWatch {
     state: Cell<LinkState>,
     gone: Cell<bool>,
     /// Whether the caller has been told of the present outage.
-    told: bool,
+    told: Cell<bool>,
 }
 
 impl StateWatch {
@@ -32,7 +32,7 @@ impl StateWatch {
             checked_ns: Cell::new(0),
             state: Cell::new(LinkState::default()),
             gone: Cell::new(false),
-            told: false,
+            told: Cell::new(false),
         })
     }
 
@@ -52,6 +52,9 @@ impl StateWatch {
             Ok(state) => {
                 self.state.set(state);
                 self.gone.set(false);
+                if state.up {
+                    self.told.set(false);
+                }
             }
             Err(error) => {
                 self.state.set(LinkState::default());
@@ -78,10 +81,7 @@ impl StateWatch {
 
     /// An error the first time after the interface went down or away, then none until it has been
     /// up again.
-    pub(crate) fn news(&mut self) -> Result<(), LinkError> {
-        let up = self.state().up;
-        let news = !up && !self.told;
-        self.told = !up;
-        if news { Err(self.outage()) } else { Ok(()) }
+    pub(crate) fn news(&self) -> Result<(), LinkError> {
+        if self.state().up || self.told.replace(true) { Ok(()) } else { Err(self.outage()) }
     }
 }

@@ -112,8 +112,10 @@ impl UdpLink {
                 None
             }
         };
-        let everyone =
-            group.is_some() && socket.multicast_over(interface.index, own_too(interface)).is_ok();
+        // IPv6 finds no way to a group over an interface that cannot multicast; IPv4 does.
+        let everyone = group.is_some()
+            && (interface.multicast || own.is_ipv4())
+            && socket.multicast_over(interface.index, own_too(interface)).is_ok();
         let ready = Epoll::new().map_err(io("waiting on sockets"))?;
         ready.add(socket.as_fd(), 0).map_err(io("waiting on the socket"))?;
         if let Some(group) = &group {

@@ -1,0 +1,301 @@
+//! The conformance suite of links, for every link and wrapper; and what is special to one.
+
+use std::io;
+use std::rc::Rc;
+
+use weft_link::{
+    Fault, FaultSpec, Link, LinkError, LinkKind, LinkOptions, MemoryHub, PacketLink, Pcap, Trace,
+    UdpLink, open_links,
+};
+use weft_sys::net::{self, InterfaceFilter};
+use weft_sys::netlink::Rtnetlink;
+use weft_sys::ns::NetNs;
+use weft_tests::link_conformance::{PORTS, Rig};
+use weft_tests::link_suite;
+use weft_tests::segment::{INTERFACE, Segment, SegmentConfig};
+use weft_wire::{Burst, LinkAddr};
+
+/// What a rig's links are.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    kind: LinkKind,
+    ipv4: bool,
+    segmentation: bool,
+    mtu: u32,
+}
+
+const PACKET: Kind = Kind { kind: LinkKind::Packet, ipv4: false, segmentation: true, mtu: 1500 };
+const UDP: Kind = Kind { kind: LinkKind::Udp, ipv4: true, ..PACKET };
+
+/// Opens links inside namespaces; without the right to make these, says so and gives `None`.
+fn allowed<T>(made: io::Result<T>) -> Option<T> {
+    match made {
+        Ok(made) => Some(made),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            println!("SKIPPED: no right to make network namespaces: {error}");
+            None
+        }
+        Err(error) => panic!("cannot make a segment: {error}"),
+    }
+}
+
+fn options(kind: Kind, port: u16) -> LinkOptions {
+    let mut options = LinkOptions::new(port, None);
+    options.segmentation = kind.segmentation;
+    options
+}
+
+/// Three links on a switch.
+fn on_switch(kind: Kind, wrap: impl Fn(Box<dyn Link>) -> Box<dyn Link>) -> Option<Rig> {
+    let config = SegmentConfig { nodes: 3, mtu: kind.mtu, ipv4: kind.ipv4 };
+    let segment = Rc::new(allowed(Segment::new(config))?);
+    let links = (0..3).map(|node| wrap(open(&segment, node, kind))).collect();
+    let set_up = move |node: usize, up| segment.set_up(node, up);
+    Some(Rig { links, set_up: Some(Box::new(set_up)), filters: true })
+}
+
+fn open(segment: &Segment, node: usize, kind: Kind) -> Box<dyn Link> {
+    let interface = segment.interface(node).expect("the interface is there");
+    let options = options(kind, PORTS[node]);
+    let open = || weft_link::open_link(kind.kind, &interface, &options).map_err(io::Error::other);
+    segment.run(node, open).expect("the link opens")
+}
+
+/// Three udp links on the loopback of one namespace.
+fn on_loopback(ipv4: bool) -> Option<Rig> {
+    let namespace = allowed(NetNs::create())?;
+    let open = |port: u16| {
+        let lo = net::interface("lo")?.ok_or(io::ErrorKind::NotFound)?;
+        let address = lo.addresses.iter().find(|a| a.addr.is_ipv4() == ipv4);
+        let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let link = UdpLink::open_on(&lo, address, &LinkOptions::new(port, None));
+        Ok(Box::new(link.map_err(io::Error::other)?) as Box<dyn Link>)
+    };
+    let links = namespace.run(|| {
+        Rtnetlink::open()?.switch_on(1, None)?;
+        PORTS.iter().map(|&port| open(port)).collect::<io::Result<Vec<_>>>()
+    });
+    Some(Rig { links: links.expect("the links open"), set_up: None, filters: true })
+}
+
+fn in_memory(wrap: impl Fn(Box<dyn Link>) -> Box<dyn Link>) -> Option<Rig> {
+    let hub = MemoryHub::new(1500, 4096);
+    let attach = |_| wrap(Box::new(hub.attach().expect("descriptors are left")));
+    let links = (0..3).map(attach).collect();
+    let set_up = move |link: usize, up| {
+        hub.set_up(link as u32, up);
+        Ok(())
+    };
+    Some(Rig { links, set_up: Some(Box::new(set_up)), filters: false })
+}
+
+fn plain(link: Box<dyn Link>) -> Box<dyn Link> {
+    link
+}
+
+fn fault(link: Box<dyn Link>) -> Box<dyn Link> {
+    Box::new(Fault::new(link, FaultSpec::default()))
+}
+
+fn trace(link: Box<dyn Link>) -> Box<dyn Link> {
+    Box::new(Trace::new(link))
+}
+
+/// A capture into a file that has no name any more.
+fn pcap(link: Box<dyn Link>) -> Box<dyn Link> {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("capture.pcap");
+    Box::new(Pcap::new(link, &path).expect("the file can be written"))
+}
+
+link_suite!(memory, in_memory(plain));
+link_suite!(memory_fault, in_memory(fault));
+link_suite!(memory_pcap, in_memory(pcap));
+link_suite!(memory_trace, in_memory(trace));
+link_suite!(packet, on_switch(PACKET, plain));
+link_suite!(packet_jumbo, on_switch(Kind { mtu: 9000, ..PACKET }, plain));
+link_suite!(packet_fault, on_switch(PACKET, fault));
+link_suite!(udp_ipv4, on_switch(UDP, plain));
+link_suite!(udp_link_local, on_switch(Kind { ipv4: false, ..UDP }, plain));
+link_suite!(udp_one_by_one, on_switch(Kind { segmentation: false, ..UDP }, plain));
+link_suite!(udp_pcap, on_switch(UDP, pcap));
+link_suite!(udp_loopback_ipv4, on_loopback(true));
+link_suite!(udp_loopback_ipv6, on_loopback(false));
+
+fn pair(kind: Kind) -> Option<Segment> {
+    allowed(Segment::new(SegmentConfig { nodes: 2, mtu: kind.mtu, ipv4: kind.ipv4 }))
+}
+
+/// Sends frames of the given length, in one burst.
+fn send(link: &mut dyn Link, to: LinkAddr, frames: usize, len: usize) {
+    let mut burst = Burst::new(link.info().max_burst);
+    burst.reset(to, link.info().headroom);
+    for _ in 0..frames {
+        let space = burst.space(len).expect("room");
+        space.fill(0);
+        space[2..4].copy_from_slice(&PORTS[1].to_le_bytes());
+        burst.push(len);
+    }
+    assert_eq!(link.send(&mut burst).expect("the link is up"), frames);
+}
+
+fn receive(link: &mut dyn Link, frames: usize) {
+    let give_up = std::time::Instant::now() + weft_tests::segment::PATIENCE;
+    for _ in 0..frames {
+        while !link.poll().expect("the link is up") {
+            assert!(std::time::Instant::now() < give_up, "a frame was lost");
+        }
+    }
+}
+
+#[test]
+fn a_burst_over_udp_costs_one_system_call() {
+    let Some(segment) = pair(UDP) else { return };
+    let (mut a, mut b) = (open(&segment, 0, UDP), open(&segment, 1, UDP));
+    send(&mut *a, b.info().addr, 40, 1472);
+    receive(&mut *b, 40);
+    assert_eq!(a.counters().send_calls, 1);
+}
+
+#[test]
+fn two_processes_on_one_interface_each_see_only_their_frames() {
+    let Some(segment) = pair(PACKET) else { return };
+    let mut a = open(&segment, 0, PACKET);
+    let interface = segment.interface(1).expect("there");
+    let at = |port, job| {
+        let mut options = LinkOptions::new(port, job);
+        options.ring_frames = 64;
+        let open = || PacketLink::open(&interface, &options).map_err(io::Error::other);
+        segment.run(1, open).expect("the link opens")
+    };
+    let mut links = [at(PORTS[1], None), at(PORTS[2], None), at(PORTS[1], Some(5))];
+    send(&mut *a, links[0].info().addr, 30, 100);
+    receive(&mut links[0], 30);
+    for link in &mut links[1..] {
+        assert!(!link.poll().expect("up"), "a frame for another process, or another job");
+    }
+    // The ring of 64 slots is gone round more than once, and drops are counted.
+    for _ in 0..10 {
+        send(&mut *a, links[0].info().addr, 32, 1500);
+    }
+    let dropped = links[0].counters().receive_dropped;
+    assert!(dropped > 0 && dropped <= 320, "{dropped} frames dropped of 320");
+    receive(&mut links[0], 320 - dropped as usize);
+}
+
+#[test]
+fn without_the_right_the_packet_link_says_what_to_do() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let lo = net::interface("lo").expect("netlink").expect("a loopback");
+    // Rights belong to a thread: this one gives its own up.
+    let error = std::thread::spawn(move || {
+        let mut sets = capabilities(None).expect("capget");
+        sets.effective.remove(CapabilitySet::NET_RAW);
+        set_capabilities(None, sets).expect("capset");
+        assert!(weft_link::packet_right().is_err());
+        let interface = net::Interface {
+            mac: Some([2; 6]),
+            state: net::LinkState { up: true, carrier: true },
+            ..lo
+        };
+        PacketLink::open(&interface, &LinkOptions::new(1, None)).expect_err("no right")
+    });
+    let error = error.join().expect("the thread ends well");
+    assert!(matches!(error, LinkError::NoRight { .. }), "{error}");
+    assert!(error.to_string().contains("setcap cap_net_raw"), "{error}");
+}
+
+#[test]
+fn all_admitted_links_open_and_the_rest_say_why_not() {
+    let Some(segment) = pair(UDP) else { return };
+    segment.set_up(0, false).expect("down");
+    let opened = |node: usize, list: &str| {
+        let mut options = LinkOptions::new(7, None);
+        options.filter = InterfaceFilter::parse(list).expect("a good list");
+        segment.run(node, || Ok(open_links(&options))).expect("runs")
+    };
+    let names = |open: &weft_link::OpenLinks| -> Vec<String> {
+        open.links.iter().map(|l| l.info().name.clone()).collect()
+    };
+    let down = opened(0, "");
+    assert!(down.links.is_empty() && down.unusable.len() == 2);
+    assert!(down.unusable.iter().all(|(_, e)| e.to_string().contains("ip link set eth1 up")));
+    segment.set_up(0, true).expect("up");
+    assert_eq!(names(&opened(0, "")), ["packet:eth1", "udp:eth1"]);
+    assert_eq!(names(&opened(0, "10.77.0.0/16")), ["packet:eth1", "udp:eth1"]);
+    assert!(names(&opened(0, "!eth1")).is_empty());
+    let missing = opened(0, "eth7,lo");
+    assert_eq!(missing.unusable[0].0, "eth7");
+    assert!(matches!(missing.unusable[0].1, LinkError::NoInterface { .. }));
+    assert_eq!(names(&missing), ["udp:lo"], "the loopback, asked for by name, has udp only");
+}
+
+#[test]
+fn an_interface_that_is_gone_is_named() {
+    let Some(segment) = pair(PACKET) else { return };
+    let mut a = open(&segment, 0, PACKET);
+    segment.ip(0, &["link", "del", INTERFACE]).expect("deleted");
+    let give_up = std::time::Instant::now() + weft_tests::segment::PATIENCE;
+    let error = loop {
+        match a.poll() {
+            Err(error) => break error,
+            Ok(_) => assert!(std::time::Instant::now() < give_up, "nothing was reported"),
+        }
+    };
+    assert!(matches!(error, LinkError::NoInterface { .. }), "{error}");
+    assert!(!a.is_up());
+}
+
+/// A record of a capture: the captured bytes.
+fn read_capture(bytes: &[u8], link_type: u32) -> Vec<Vec<u8>> {
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!((word(0), word(4), word(20)), (0xa1b2_3c4d, 0x0004_0002, link_type));
+    let (mut at, mut frames) = (24, Vec::new());
+    while at < bytes.len() {
+        let (nanoseconds, captured, whole) = (word(at + 4), word(at + 8), word(at + 12));
+        assert!(nanoseconds < 1_000_000_000 && captured == whole);
+        frames.push(bytes[at + 16..at + 16 + captured as usize].to_vec());
+        at += 16 + captured as usize;
+    }
+    assert_eq!(at, bytes.len(), "the last record is whole");
+    frames
+}
+
+#[test]
+fn captures_are_as_wireshark_wants_them() {
+    for (kind, ethertype, headers) in [(PACKET, 0x88b5, 14), (UDP, 0x0800, 42)] {
+        let Some(segment) = pair(kind) else { return };
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("capture.pcap");
+        let mut a = Pcap::new(open(&segment, 0, kind), &path).expect("writable");
+        let mut b = open(&segment, 1, kind);
+        send(&mut a, b.info().addr, 5, 100);
+        receive(&mut *b, 5);
+        drop(a);
+        let frames = read_capture(&std::fs::read(&path).expect("there"), 1);
+        assert_eq!(frames.len(), 5);
+        for frame in frames {
+            assert_eq!(frame.len(), headers + 100);
+            assert_eq!(u16::from_be_bytes([frame[12], frame[13]]), ethertype);
+        }
+        match std::process::Command::new("tshark").arg("-r").arg(&path).output() {
+            Ok(output) => {
+                assert!(output.status.success());
+                assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 5);
+            }
+            Err(_) => println!("SKIPPED: tshark is not installed; the capture was read here only"),
+        }
+    }
+}
+
+#[test]
+fn frames_of_a_udp_link_reach_it_while_it_has_been_asleep_for_long() {
+    let Some(segment) = pair(UDP) else { return };
+    let (mut a, mut b) = (open(&segment, 0, UDP), open(&segment, 1, UDP));
+    // Ten bursts wait in the kernel, then are looked at one by one.
+    for _ in 0..10 {
+        send(&mut *a, b.info().addr, 16, 1400);
+    }
+    receive(&mut *b, 160);
+    assert_eq!(b.counters().receive_dropped, 0);
+}
