@@ -5,6 +5,8 @@
 //!   every machine.
 //! * [`net`] and [`world`]: frames on wires and through switches, with faults that can be set while
 //!   a run goes on, and the nodes that exchange them.
+//! * [`proto`]: processes with the real engine on such a network, and a checker that knows what a
+//!   reliable message service may never do.
 #![forbid(unsafe_code)]
 
 pub mod net;

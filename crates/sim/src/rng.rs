@@ -20,7 +20,7 @@ impl Rng {
 
     /// The next 64 random bits.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
@@ -29,7 +29,7 @@ impl Rng {
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         // The high half of the product is as even as 64 bits allow, without a division.
-        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
     /// An index below `n`.
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn a_seed_is_a_stream_and_forks_differ() {
         let (mut a, mut b) = (Rng::new(7), Rng::new(7));
-        assert!((0..100).all(|_| a.next() == b.next()));
+        assert!((0..100).all(|_| a.bits() == b.bits()));
         let (mut c, mut d) = (a.fork(1), a.fork(2));
-        assert_ne!(c.next(), d.next());
+        assert_ne!(c.bits(), d.bits());
     }
 
     #[test]

@@ -124,6 +124,8 @@ struct Port {
     deaf_in: bool,
     faults: Faults,
     integrity: bool,
+    /// The longest frame that the port takes.
+    takes: usize,
 }
 
 /// What has happened to all frames.
@@ -226,6 +228,7 @@ impl Network {
             deaf_in: false,
             faults: Faults::default(),
             integrity,
+            takes: usize::MAX,
         });
         id
     }
@@ -279,6 +282,11 @@ impl Network {
     /// Lets frames over `bytes` vanish on a segment (an MTU that is smaller in the middle).
     pub fn set_max_frame(&mut self, segment: u32, bytes: usize) {
         self.max_frame[segment as usize] = bytes;
+    }
+
+    /// Lets a port take no frames over `bytes`.
+    pub fn set_takes(&mut self, port: u32, bytes: usize) {
+        self.ports[port as usize].takes = bytes;
     }
 
     /// Mends everything that can be mended: no faults, no cuts, all plugged in. Frame size limits
@@ -385,7 +393,12 @@ impl Network {
     fn deliver(&mut self, queue: &mut Queue<Event>, frame: FrameId, port: u32, at: Ns) {
         let from = self.frames.from(frame);
         let p = &mut self.ports[port as usize];
-        if !p.up || p.deaf_in || (!self.cuts.is_empty() && self.cuts.contains(&(from, port))) {
+        let long = self.frames.bytes(frame).len() > p.takes;
+        if long
+            || !p.up
+            || p.deaf_in
+            || (!self.cuts.is_empty() && self.cuts.contains(&(from, port)))
+        {
             self.counters.cut += 1;
             self.frames.drop_one(frame);
             return;
