@@ -1,0 +1,117 @@
+//! Every constant of the protocol in one place, with its default and its reason.
+
+use crate::cc::Algorithm;
+
+/// What the engine is tuned with. Times are in ns.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The longest message that is sent eagerly, bytes (at most [`Config::EAGER_LIMIT`]).
+    pub eager_max: usize,
+    /// Memory for eager messages on their way to one peer, bytes. A peer has it only while
+    /// something is on its way.
+    pub outbox_bytes: usize,
+    /// Messages on their way to one peer.
+    pub outbox_messages: usize,
+    /// Eager messages that a peer may send ahead of what our owner has taken.
+    pub window_messages: u32,
+    /// Eager bytes that a peer may send ahead of what our owner has taken; bounds the memory for
+    /// messages that overtook others.
+    pub window_bytes: u64,
+
+    /// The congestion control of every path.
+    pub congestion: Algorithm,
+    /// Frames on the way before the first acknowledgement. Small: many may send to one at once, and
+    /// the buffer of a cheap switch holds about a hundred frames for all.
+    pub initial_frames: usize,
+
+    /// An acknowledgement is sent at the latest after so many frames ...
+    pub ack_every: u32,
+    /// ... or after this time, if no frame to the peer has carried it by then.
+    pub ack_delay_ns: u64,
+    /// Later frames that must be acknowledged before an earlier one counts as lost (QUIC's and
+    /// TCP's three); grows where frames are seen to overtake each other.
+    pub reorder_frames: u64,
+    /// Least time before a frame without an answer is sent again.
+    pub pto_min_ns: u64,
+    /// The same before the round trip is known.
+    pub pto_initial_ns: u64,
+    /// Most time between two such attempts.
+    pub pto_max_ns: u64,
+    /// Pause of a path whose medium refused frames.
+    pub refused_pause_ns: u64,
+    /// So many unanswered attempts make a path suspect: what it carried goes over others.
+    pub suspect_after: u32,
+
+    /// First pause between two hellos; doubles from one to the next.
+    pub hello_first_ns: u64,
+    /// Longest pause between two hellos.
+    pub hello_max_ns: u64,
+    /// A peer that answers no hello for so long is given up. Long, for it may start late.
+    pub hello_limit_ns: u64,
+
+    /// Silence after which a ping is sent.
+    pub keep_alive_ns: u64,
+    /// Silence, in spite of pings, after which a peer is dead.
+    pub dead_after_ns: u64,
+    /// Pings that must have gone unanswered before a peer is dead, so that a process that was
+    /// itself stopped does not bury the living when it goes on.
+    pub dead_pings: u32,
+    /// The most time that an orderly close takes.
+    pub close_limit_ns: u64,
+
+    /// The largest frame that is sent before a larger one was seen to pass: what every IPv6 path
+    /// must carry, so what no sane path refuses.
+    pub base_mtu: usize,
+    /// Unanswered tries before a frame size is held not to pass.
+    pub probe_tries: u32,
+    /// When to try a size again that did not pass.
+    pub probe_again_ns: u64,
+}
+
+impl Config {
+    /// The largest [`Config::eager_max`]: what every receiver is prepared to put together.
+    pub const EAGER_LIMIT: usize = 64 * 1024;
+
+    /// Sets the silence after which a peer is dead, and with it the pace of the pings: as many as
+    /// [`Config::dead_pings`] fit in, with room for one to be lost.
+    pub fn set_silence_limit(&mut self, limit_ns: u64) {
+        self.dead_after_ns = limit_ns.max(10 * MS);
+        let pings = u64::from(self.dead_pings) + 1;
+        self.keep_alive_ns = self.keep_alive_ns.min(self.dead_after_ns / pings);
+    }
+}
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000 * US;
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            eager_max: 16 * 1024,
+            outbox_bytes: 256 * 1024,
+            outbox_messages: 2048,
+            window_messages: 1024,
+            window_bytes: 512 * 1024,
+            congestion: Algorithm::Delay,
+            initial_frames: 16,
+            ack_every: 32,
+            ack_delay_ns: 50 * US,
+            reorder_frames: 3,
+            pto_min_ns: MS,
+            pto_initial_ns: 5 * MS,
+            pto_max_ns: 200 * MS,
+            refused_pause_ns: 20 * US,
+            suspect_after: 3,
+            hello_first_ns: 2 * MS,
+            hello_max_ns: 250 * MS,
+            hello_limit_ns: 10_000 * MS,
+            keep_alive_ns: 1_000 * MS,
+            dead_after_ns: 5_000 * MS,
+            dead_pings: 4,
+            close_limit_ns: 2_000 * MS,
+            base_mtu: 1232,
+            probe_tries: 6,
+            probe_again_ns: 5_000 * MS,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Frames that come in, and the events they lead to.
+
+use weft_wire::{
+    FrameError, FrameKind, HEADER_LEN, Header, Hello, LinkAddr, LinkId, PeerId, flags,
+};
+
+use super::Engine;
+use crate::event::{Cause, Incoming};
+use crate::peer::{Cursor, PATHS_MAX, State, Step};
+use crate::reliable::Space;
+use crate::time::Instant;
+
+impl Engine {
+    /// Takes a frame that came over `link` from `from`. What is in it comes out of
+    /// [`Engine::next`], which must be called until it gives `None` before the next frame is taken:
+    /// a frame that was not read to its end counts as not received, and comes again.
+    ///
+    /// # Errors
+    /// When the frame is not for us or makes no sense; it has been counted and dropped.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        from: LinkAddr,
+        frame: &[u8],
+    ) -> Result<(), FrameError> {
+        self.current = None;
+        let taken = self.admit(now, link, from, frame);
+        match taken {
+            Ok(()) => self.hub.counters.frames_received += 1,
+            Err(why) => self.hub.counters.drop_frame(why),
+        }
+        taken
+    }
+
+    #[inline]
+    fn admit(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        from: LinkAddr,
+        frame: &[u8],
+    ) -> Result<(), FrameError> {
+        let header = Header::decode(frame)?;
+        if link.index() >= self.hub.links.len() {
+            return Err(FrameError::Link);
+        }
+        if header.port != self.hub.me.port {
+            return Err(FrameError::Port(header.port));
+        }
+        match header.kind {
+            FrameKind::Hello => return self.greeted(now, link, from, &header, frame),
+            _ if header.job != self.hub.job => return Err(FrameError::Job),
+            FrameKind::Datagram => return Err(FrameError::Kind(FrameKind::Datagram as u8)),
+            FrameKind::Stream => {}
+        }
+        let Some(Some(peer)) = self.peers.get_mut(header.index as usize) else {
+            return Err(FrameError::Index(header.index));
+        };
+        if usize::from(header.path) >= PATHS_MAX {
+            return Err(FrameError::Path(header.path));
+        }
+        header.verify(&peer.receive_key, frame)?;
+        if let State::Ended(why) = peer.state
+            && !matches!(why, Cause::Closed | Cause::ClosedHere)
+        {
+            return Err(FrameError::Gone);
+        }
+        let path = usize::from(header.path);
+        if peer.spaces.len() <= path {
+            peer.spaces.resize_with(path + 1, Space::default);
+        }
+        let space = &peer.spaces[path];
+        let number = space.expand(header.number);
+        if space.is_duplicate(number) {
+            return Err(FrameError::Duplicate);
+        }
+        peer.heard(now);
+        self.current = Some(Cursor {
+            peer: peer.id,
+            path: header.path,
+            number,
+            at: HEADER_LEN,
+            end: HEADER_LEN + usize::from(header.len),
+            wants: false,
+            at_once: header.flags & flags::ACK_NOW != 0,
+        });
+        Ok(())
+    }
+
+    /// A hello came.
+    fn greeted(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        from: LinkAddr,
+        header: &Header,
+        frame: &[u8],
+    ) -> Result<(), FrameError> {
+        let (hello, proven) = Hello::decode(&self.hub.hello_key, frame)?;
+        self.hub.counters.hellos_received += 1;
+        let me = &self.hub.me;
+        let known = self.names.get(&(hello.from.node, hello.from.port)).copied();
+        let peer = known.and_then(|id| self.peers.get_mut(id.index())?.as_deref_mut());
+        if !proven || header.job != self.hub.job {
+            if let Some(peer) = peer {
+                peer.greeting.other_key = true;
+            }
+            self.hub.counters.dropped_key += 1;
+            return Err(if proven { FrameError::Job } else { FrameError::Tag });
+        }
+        if (hello.to_node, hello.to_port) != (me.node, me.port) {
+            return Err(FrameError::Port(hello.to_port));
+        }
+        if hello.to_nonce != me.nonce {
+            return Err(FrameError::Gone);
+        }
+        let peer = peer.ok_or(FrameError::Stranger)?;
+        if hello.from.nonce != peer.address.nonce {
+            peer.end(&mut self.hub, Cause::Restarted);
+            return Err(FrameError::Gone);
+        }
+        peer.on_hello(&mut self.hub, now, link, from, &hello);
+        Ok(())
+    }
+
+    /// The next event: from the frame that was received last, which must be `frame`, or from
+    /// anything else (then `frame` may be empty). Gives the memory of the event before back.
+    #[inline]
+    pub fn next(&mut self, now: Instant, frame: &[u8]) -> Option<Incoming> {
+        if let Some(buffer) = self.held.take() {
+            self.hub.pool.give(buffer);
+        }
+        loop {
+            if let Some(event) = self.hub.events.pop_front() {
+                return Some(event);
+            }
+            if let Some(&id) = self.hub.drain.front()
+                && let Some(event) = self.drain(id)
+            {
+                return Some(event);
+            }
+            let mut cursor = self.current?;
+            let Some(Some(peer)) = self.peers.get_mut(cursor.peer.index()) else {
+                self.current = None;
+                return None;
+            };
+            if cursor.at >= cursor.end {
+                self.current = None;
+                let wants = cursor.wants;
+                let Some(space) = peer.spaces.get_mut(usize::from(cursor.path)) else { continue };
+                let config = &self.hub.config;
+                if space.note(cursor.number, now, wants, wants && cursor.at_once, config) {
+                    peer.wake(&mut self.hub);
+                }
+                peer.schedule(&mut self.hub);
+                continue;
+            }
+            match peer.step(&mut self.hub, now, &mut cursor, frame) {
+                Ok(Step::More) => self.current = Some(cursor),
+                Ok(Step::Event(event)) => {
+                    self.current = Some(cursor);
+                    return Some(event);
+                }
+                Err(why) => {
+                    self.current = None;
+                    self.hub.counters.drop_frame(why);
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self, id: PeerId) -> Option<Incoming> {
+        let popped = match self.peers.get_mut(id.index()) {
+            Some(Some(peer)) => peer.pop_held(&mut self.hub),
+            _ => None,
+        };
+        let Some((event, buffer)) = popped else {
+            self.hub.drain.pop_front();
+            return None;
+        };
+        self.held = buffer;
+        Some(event)
+    }
+
+    /// The payload of the message that [`Engine::next`] gave last with
+    /// [`Place::Held`](crate::Place::Held); empty otherwise.
+    pub fn held(&self) -> &[u8] {
+        self.held.as_deref().unwrap_or(&[])
+    }
+}

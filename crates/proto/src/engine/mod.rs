@@ -1,0 +1,116 @@
+//! The engine: the owner's calls, the frames that come and go, the timers.
+
+mod hub;
+mod input;
+mod output;
+mod user;
+
+use std::collections::HashMap;
+
+use weft_wire::{Address, JobKey, LinkId, PeerId};
+
+pub(crate) use hub::Hub;
+
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::event::LinkSpec;
+use crate::peer::{Cursor, Peer};
+use crate::rail::Link;
+use crate::time::Instant;
+
+/// The protocol of one process, over any number of links, to any number of peers. It does no I/O,
+/// knows no time but what it is told, and never waits.
+///
+/// The owner calls, in any order and as often as it likes:
+/// - [`Engine::send`], [`Engine::reserve`] and [`Engine::commit`], [`Engine::announce`],
+///   [`Engine::pull`] for its user;
+/// - [`Engine::receive`] with each frame that came, then [`Engine::next`] until it gives `None`;
+/// - [`Engine::transmit`] until it gives `None`, handing each burst to the link it names;
+/// - [`Engine::timeout`] when [`Engine::deadline`] has come, then [`Engine::next`] with no frame.
+#[derive(Debug)]
+pub struct Engine {
+    hub: Hub,
+    peers: Vec<Option<Box<Peer>>>,
+    names: HashMap<(u64, u16), PeerId>,
+    /// The frame being read.
+    current: Option<Cursor>,
+    /// The payload of the event that was given last, if it was held.
+    held: Option<Vec<u8>>,
+    /// When closing ends, done or not.
+    close_at: Option<Instant>,
+}
+
+/// Links that an engine may have.
+pub(crate) const LINKS_MAX: usize = crate::peer::PATHS_MAX;
+/// Least MTU of a link, bytes.
+const MTU_LEAST: usize = 512;
+
+impl Engine {
+    /// An engine for the process at `me`, in the job with `key`. `seed` makes runs differ that
+    /// should (it is mixed into the first pauses between hellos).
+    pub fn new(config: Config, me: Address, key: JobKey, seed: u64) -> Engine {
+        Engine {
+            hub: Hub::new(config, me, key, seed),
+            peers: Vec::new(),
+            names: HashMap::new(),
+            current: None,
+            held: None,
+            close_at: None,
+        }
+    }
+
+    /// Adds a link, which is up.
+    ///
+    /// # Panics
+    /// If there are too many links, or its MTU is below 512 bytes or does not fit its burst.
+    pub fn add_link(&mut self, spec: LinkSpec) -> LinkId {
+        assert!(self.hub.links.len() < LINKS_MAX, "at most {LINKS_MAX} links");
+        assert!(spec.mtu >= MTU_LEAST && spec.mtu <= 65_000, "a link's MTU of {}", spec.mtu);
+        assert!(spec.mtu + spec.headroom <= spec.max_burst && spec.max_frames > 0);
+        self.hub.links.push(Link { spec, up: true });
+        LinkId((self.hub.links.len() - 1) as u8)
+    }
+
+    /// Says that a link has gone down, or works again.
+    pub fn set_link_up(&mut self, now: Instant, link: LinkId, up: bool) {
+        let Some(entry) = self.hub.links.get_mut(link.index()) else { return };
+        if std::mem::replace(&mut entry.up, up) != up {
+            for peer in self.peers.iter_mut().flatten() {
+                peer.on_link(&mut self.hub, now, link, up);
+            }
+        }
+    }
+
+    /// Makes `peer` the name of the process at `address`. Nothing is sent until it is used.
+    ///
+    /// # Panics
+    /// If the number is 2^24 - 1 or more: it could not be named on the wire.
+    pub fn add_peer(&mut self, peer: PeerId, address: &Address) {
+        assert!(peer.0 < weft_wire::INDEX_MAX, "peer numbers end at {}", weft_wire::INDEX_MAX);
+        if self.peers.len() <= peer.index() {
+            self.peers.resize_with(peer.index() + 1, || None);
+        }
+        if let Some(former) = &mut self.peers[peer.index()] {
+            former.end(&mut self.hub, crate::event::Cause::Restarted);
+        }
+        self.peers[peer.index()] = Some(Box::new(Peer::new(peer, address, &self.hub)));
+        self.names.insert((address.node, address.port), peer);
+    }
+
+    /// What has been done so far.
+    pub fn counters(&self) -> Counters {
+        self.hub.counters
+    }
+
+    /// What the engine is tuned with.
+    pub fn config(&self) -> &Config {
+        &self.hub.config
+    }
+
+    /// Whether bulk is expected soon, so that links whose poll costs a system call are worth
+    /// polling.
+    #[inline]
+    pub fn expects_bulk(&self) -> bool {
+        self.hub.pulls.len() > 0
+    }
+}

@@ -1,0 +1,74 @@
+//! Frames that go out, and the timers.
+
+use weft_wire::{Burst, LinkId};
+
+use super::Engine;
+use crate::event::Payloads;
+use crate::peer::NEVER;
+use crate::time::Instant;
+
+impl Engine {
+    /// Fills `burst` with frames for one peer and says by which link to send it; `None` when nothing
+    /// is to be sent now. `payloads` gives the bytes of announced messages. The buffer of `burst`
+    /// must hold the largest `max_burst` of all links.
+    #[inline]
+    pub fn transmit(
+        &mut self,
+        now: Instant,
+        payloads: &mut dyn Payloads,
+        burst: &mut Burst,
+    ) -> Option<LinkId> {
+        while let Some(id) = self.hub.ready.pop_front() {
+            let Some(Some(peer)) = self.peers.get_mut(id.index()) else { continue };
+            peer.queued = false;
+            if let Some(link) = peer.fill(&mut self.hub, now, payloads, burst) {
+                // There may be more; but first it is the others' turn.
+                peer.wake(&mut self.hub);
+                peer.schedule(&mut self.hub);
+                self.hub.last_sent = Some(id);
+                return Some(link);
+            }
+        }
+        None
+    }
+
+    /// Says that the medium of `link` took only the first frames of the last burst, and `frames`
+    /// fewer than offered: they are sent again, a little later.
+    pub fn refused(&mut self, now: Instant, link: LinkId, frames: usize) {
+        let hub = &mut self.hub;
+        hub.counters.refused += frames as u64;
+        let Some(id) = hub.last_sent.filter(|_| frames > 0) else { return };
+        let Some(Some(peer)) = self.peers.get_mut(id.index()) else { return };
+        let Some(at) = peer.paths.iter().position(|p| p.link == link) else { return };
+        let path = &mut peer.paths[at];
+        path.sender.refused(frames, &mut hub.lost);
+        path.pause_until = Some(now.plus(hub.config.refused_pause_ns));
+        peer.spaces.iter_mut().for_each(|s| s.again());
+        peer.settle(hub, now, at);
+        peer.wake(hub);
+        peer.schedule(hub);
+    }
+
+    /// Does what is due: call it when [`Engine::deadline`] has come (calling it at any other time
+    /// does no harm), then [`Engine::next`] with no frame, then [`Engine::transmit`].
+    pub fn timeout(&mut self, now: Instant) {
+        while let Some((at, id)) = self.hub.pop_timer(now) {
+            let Some(Some(peer)) = self.peers.get_mut(id.index()) else { continue };
+            // Of several entries for a peer only the earliest counts.
+            if peer.timer_at != at {
+                continue;
+            }
+            peer.timer_at = NEVER;
+            peer.on_timer(&mut self.hub, now);
+            peer.schedule(&mut self.hub);
+        }
+        self.close_timer(now);
+    }
+
+    /// When [`Engine::timeout`] wants to be called, at the latest.
+    #[inline]
+    pub fn deadline(&self) -> Option<Instant> {
+        let close = self.close_at.filter(|_| self.hub.leaving > 0);
+        [self.hub.next_timer(), close].into_iter().flatten().min()
+    }
+}

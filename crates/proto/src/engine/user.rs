@@ -1,0 +1,266 @@
+//! The user's side: sending, announcing, pulling, closing.
+
+use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
+
+use super::Engine;
+use crate::event::{Cause, Incoming, SendError};
+use crate::msg::outbox::Body;
+use crate::msg::transfer::Stage;
+use crate::peer::{Peer, State};
+use crate::time::Instant;
+
+impl Engine {
+    #[inline]
+    fn sendable(&mut self, peer: PeerId) -> Result<&mut Peer, SendError> {
+        let Some(Some(p)) = self.peers.get_mut(peer.index()) else {
+            return Err(SendError::NoPeer);
+        };
+        match p.state {
+            State::Ended(why) => Err(SendError::Dead(why)),
+            _ if self.close_at.is_some() => Err(SendError::Dead(Cause::ClosedHere)),
+            _ => Ok(p),
+        }
+    }
+
+    /// Room for an eager message of `len` bytes, to be filled in place and then
+    /// [`Engine::commit`]ted. A second reserve forgets the first.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] when there is no room now, [`SendError::Held`] when the peer wants it
+    /// announced, the others when it will never be taken.
+    #[inline]
+    pub fn reserve(&mut self, peer: PeerId, len: usize) -> Result<&mut [u8], SendError> {
+        self.reserve_for(peer, len, false)
+    }
+
+    #[inline]
+    fn reserve_for(
+        &mut self,
+        peer: PeerId,
+        len: usize,
+        control: bool,
+    ) -> Result<&mut [u8], SendError> {
+        let max = self.hub.config.eager_max;
+        if len > max {
+            return Err(SendError::TooLong { max });
+        }
+        self.sendable(peer)?;
+        let hub = &mut self.hub;
+        let Some(Some(p)) = self.peers.get_mut(peer.index()) else {
+            return Err(SendError::NoPeer);
+        };
+        if p.flow.held && !control {
+            return Err(SendError::Held);
+        }
+        if p.out.len() >= hub.config.outbox_messages {
+            return Err(SendError::Full);
+        }
+        let at = p.out.reserve(len, hub.config.outbox_bytes, &mut hub.rings);
+        let at = at.ok_or(SendError::Full)?;
+        hub.reserved = Some((peer, at, len));
+        Ok(p.out.reserved(at, len))
+    }
+
+    /// The room that was reserved last.
+    ///
+    /// # Panics
+    /// If nothing was reserved.
+    #[inline]
+    pub fn space(&mut self) -> &mut [u8] {
+        let (peer, at, len) = self.hub.reserved.expect("space without reserve");
+        let p = self.peers[peer.index()].as_mut().expect("the reserve found the peer");
+        p.out.reserved(at, len)
+    }
+
+    /// Looks for a peer though there is nothing to send: whoever only waits for it must learn of its
+    /// death, too.
+    pub fn connect(&mut self, now: Instant, peer: PeerId) {
+        if let Some(Some(p)) = self.peers.get_mut(peer.index())
+            && p.state == State::Idle
+            && self.close_at.is_none()
+        {
+            p.greet(&mut self.hub, now);
+        }
+    }
+
+    /// Sends what was reserved last. If the peer has died since, the message is forgotten, as are
+    /// all others to it.
+    ///
+    /// # Panics
+    /// If nothing was reserved.
+    #[inline]
+    pub fn commit(&mut self, now: Instant, envelope: &Envelope) {
+        let (peer, at, len) = self.hub.reserved.take().expect("commit without reserve");
+        let Some(Some(p)) = self.peers.get_mut(peer.index()) else { return };
+        if let State::Ended(_) = p.state {
+            return;
+        }
+        let hub = &mut self.hub;
+        hub.unfinished += usize::from(p.out.is_empty());
+        p.out.commit(envelope, at, len);
+        hub.counters.messages_sent += 1;
+        p.wake(hub);
+        if p.state == State::Idle {
+            p.greet(hub, now);
+        }
+    }
+
+    /// Sends a message of at most [`eager_max`](crate::Config::eager_max) bytes; the payload may be
+    /// used again at once.
+    ///
+    /// # Errors
+    /// As for [`Engine::reserve`]. Messages of [`Kind::CONTROL`] are never [`SendError::Held`].
+    #[inline]
+    pub fn send(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        let control = envelope.kind == Kind::CONTROL;
+        self.reserve_for(peer, payload.len(), control)?.copy_from_slice(payload);
+        self.commit(now, envelope);
+        Ok(())
+    }
+
+    /// Announces a message of `len` bytes, in order with those that are sent. When the peer has
+    /// pulled them, `op` ends in [`Incoming::Done`]; until then [`Payloads`](crate::Payloads) gives
+    /// its bytes.
+    ///
+    /// # Errors
+    /// As for [`Engine::reserve`], but never held.
+    pub fn announce(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        envelope: &Envelope,
+        len: u64,
+        op: OpId,
+    ) -> Result<(), SendError> {
+        self.sendable(peer)?;
+        let hub = &mut self.hub;
+        let Some(Some(p)) = self.peers.get_mut(peer.index()) else {
+            return Err(SendError::NoPeer);
+        };
+        if p.out.len() >= hub.config.outbox_messages {
+            return Err(SendError::Full);
+        }
+        let (ticket, t) = hub.transfers.take().ok_or(SendError::Full)?;
+        t.peer = peer;
+        t.op = op;
+        t.len = len;
+        t.stage = Stage::Announced;
+        t.queued = false;
+        p.transfers += 1;
+        hub.counters.announced += 1;
+        p.push(hub, envelope, Body::Announce { len, ticket });
+        if p.state == State::Idle {
+            p.greet(hub, now);
+        }
+        Ok(())
+    }
+
+    /// Asks for the first `len` bytes of an announced message; the rest is dropped. They come as
+    /// [`Incoming::Data`]; `op` ends in [`Incoming::Done`] or [`Incoming::Failed`].
+    pub fn pull(&mut self, now: Instant, peer: PeerId, ticket: Ticket, len: u64, op: OpId) {
+        let _ = now;
+        let hub = &mut self.hub;
+        let failed = |why| Incoming::Failed { op, peer, why };
+        let Some(Some(p)) = self.peers.get_mut(peer.index()) else {
+            return hub.events.push_back(failed(Cause::NoLink));
+        };
+        if let State::Ended(why) = p.state {
+            return hub.events.push_back(failed(why));
+        }
+        hub.counters.pulls += 1;
+        let pull = if len == 0 {
+            // The sender is told that nothing is wanted; there is nothing to wait for.
+            hub.events.push_back(Incoming::Done { op });
+            0
+        } else {
+            // There are as many numbers as frames could name; one more has no way to fail but this.
+            let Some((id, pull)) = hub.pulls.take() else {
+                return hub.events.push_back(failed(Cause::Withdrawn));
+            };
+            pull.peer = peer;
+            pull.op = op;
+            pull.len = len;
+            pull.received.clear();
+            id
+        };
+        let body = Body::Pull { ticket: ticket.0, len, pull };
+        p.push(hub, &Envelope::default(), body);
+    }
+
+    /// Takes an announcement back that the peer has not pulled yet. `true`: nothing more will be
+    /// read of it, and no event comes for `op`; a pull that is on its way fails at the peer.
+    /// `false`: too late, it ends as usual.
+    pub fn withdraw(&mut self, now: Instant, peer: PeerId, op: OpId) -> bool {
+        let _ = now;
+        let hub = &mut self.hub;
+        let found = hub
+            .transfers
+            .iter()
+            .find(|(_, t)| t.peer == peer && t.op == op && t.stage == Stage::Announced);
+        let Some((id, _)) = found else { return false };
+        hub.transfers.release(id);
+        hub.counters.withdrawn += 1;
+        if let Some(Some(p)) = self.peers.get_mut(peer.index()) {
+            p.transfers -= 1;
+            if p.leaving {
+                p.leave_further(hub);
+            }
+        }
+        true
+    }
+
+    /// Asks `peer` (`hold`), or no longer asks it, to announce its messages instead of sending them
+    /// eagerly: STOP and GO.
+    pub fn hold(&mut self, now: Instant, peer: PeerId, hold: bool) {
+        let _ = now;
+        let hub = &mut self.hub;
+        let Some(Some(p)) = self.peers.get_mut(peer.index()) else { return };
+        if matches!(p.state, State::Ended(_)) || !p.flow.set(hold) {
+            return;
+        }
+        if hold {
+            hub.counters.stops_sent += 1;
+        } else {
+            hub.counters.gos_sent += 1;
+        }
+        p.wake(hub);
+    }
+
+    /// Whether `peer` asks for announcements instead of eager messages.
+    pub fn is_held(&self, peer: PeerId) -> bool {
+        matches!(self.peers.get(peer.index()), Some(Some(p)) if p.flow.held)
+    }
+
+    /// Says goodbye to all peers, after everything that is still on its way to them. Takes
+    /// [`close_limit_ns`](crate::Config::close_limit_ns) at most; [`Engine::busy`] tells when it is
+    /// done.
+    pub fn close(&mut self, now: Instant) {
+        if self.close_at.is_none() {
+            self.close_at = Some(now.plus(self.hub.config.close_limit_ns));
+            for peer in self.peers.iter_mut().flatten() {
+                peer.leave(&mut self.hub);
+            }
+        }
+    }
+
+    /// Whether messages, goodbyes or acknowledgements are still on their way out.
+    pub fn busy(&self) -> bool {
+        let hub = &self.hub;
+        hub.unfinished > 0 || hub.leaving > 0 || !hub.ready.is_empty()
+    }
+
+    /// Ends closing when its time is over.
+    pub(super) fn close_timer(&mut self, now: Instant) {
+        if self.close_at.is_some_and(|at| at <= now && self.hub.leaving > 0) {
+            for peer in self.peers.iter_mut().flatten() {
+                peer.end(&mut self.hub, Cause::ClosedHere);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The end with one peer: by death, by goodbye, or by closing.
+
+use weft_wire::Envelope;
+
+use super::{NEVER, Peer, State};
+use crate::engine::Hub;
+use crate::event::{Cause, Incoming};
+use crate::msg::outbox::Body;
+
+impl Peer {
+    /// Ends everything with the peer: operations are reported as failed, then the peer as gone.
+    pub fn end(&mut self, hub: &mut Hub, why: Cause) {
+        if matches!(self.state, State::Ended(_)) {
+            return;
+        }
+        self.state = State::Ended(why);
+        let peer = self.id;
+        let sent = hub.transfers.iter().filter(|(_, t)| t.peer == peer);
+        let sent: Vec<_> = sent.map(|(id, t)| (id, t.op)).collect();
+        let pulled = hub.pulls.iter().filter(|(_, p)| p.peer == peer);
+        let pulled: Vec<_> = pulled.map(|(id, p)| (id, p.op)).collect();
+        sent.iter().for_each(|&(id, _)| hub.transfers.release(id));
+        pulled.iter().for_each(|&(id, _)| hub.pulls.release(id));
+        let ops = sent.iter().chain(&pulled);
+        hub.events.extend(ops.map(|&(_, op)| Incoming::Failed { op, peer, why }));
+        self.forget(hub);
+        match why {
+            Cause::ClosedHere => return,
+            Cause::Closed => hub.counters.peers_closed += 1,
+            _ => hub.counters.peers_dead += 1,
+        }
+        hub.events.push_back(Incoming::Dead { peer, why });
+    }
+
+    /// Drops all that was on its way, and the memory it took. Acknowledgements still go out after an
+    /// orderly end, so the paths stay.
+    fn forget(&mut self, hub: &mut Hub) {
+        self.transfers = 0;
+        self.bulk.clear();
+        if !self.out.is_empty() {
+            hub.unfinished -= 1;
+        }
+        self.out.clear(&mut hub.pieces);
+        if !hub.is_reserved(self.id) {
+            self.out.shrink(&mut hub.rings);
+        }
+        self.inbox.clear(&mut hub.pool);
+        self.inbox.shrink();
+        self.flow.due = false;
+        self.greeting.next_at = None;
+        self.life.next_at = NEVER;
+        for path in &mut self.paths {
+            path.sender.give_up_all(&mut hub.lost);
+            path.ping = false;
+            path.extra = 0;
+            path.retry_at = None;
+            path.search.due = false;
+            path.search.again_at = None;
+        }
+        hub.lost.clear();
+        if std::mem::take(&mut self.leaving) {
+            hub.leaving -= 1;
+        }
+    }
+
+    /// Begins to say goodbye: the last word goes out when all before it has arrived.
+    pub fn leave(&mut self, hub: &mut Hub) {
+        match self.state {
+            State::Ended(_) => return,
+            State::Idle => return self.end(hub, Cause::ClosedHere),
+            State::Greeting if !self.is_active() => return self.end(hub, Cause::ClosedHere),
+            _ => {}
+        }
+        if !self.leaving {
+            self.leaving = true;
+            hub.leaving += 1;
+        }
+        self.leave_further(hub);
+    }
+
+    /// Says the last word when it is time, and ends when it has arrived.
+    pub fn leave_further(&mut self, hub: &mut Hub) {
+        if self.out.close_acked {
+            self.end(hub, Cause::ClosedHere);
+        } else if !self.said_close && !self.is_active() {
+            self.said_close = true;
+            self.push(hub, &Envelope::default(), Body::Close);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Finding a peer: hellos on every link that may reach it, until it answers or the limit is over.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use weft_wire::{Address, Hello, LinkAddr, LinkId, VERSION};
+
+use super::{Peer, State};
+use crate::engine::Hub;
+use crate::event::{Cause, Incoming};
+use crate::rail::{self, Path};
+use crate::time::Instant;
+
+/// Hellos on further links after one has answered.
+const MORE_TRIES: u32 = 8;
+/// Hello frames that may wait to be sent.
+const WAITING_MAX: usize = 64;
+
+/// A hello frame to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub link: LinkId,
+    pub to: LinkAddr,
+    pub reply: bool,
+}
+
+/// The state of the search for one peer.
+#[derive(Debug, Default)]
+pub(crate) struct Greeting {
+    since: Instant,
+    /// When the next round of hellos is due.
+    pub next_at: Option<Instant>,
+    pause: u64,
+    rounds: u32,
+    rounds_open: u32,
+    hellos: u32,
+    links: u32,
+    /// Whether a process at the peer's address was heard that has not this job's key.
+    pub other_key: bool,
+    pub waiting: VecDeque<Due>,
+}
+
+impl Peer {
+    /// Starts to look for the peer.
+    pub fn greet(&mut self, hub: &mut Hub, now: Instant) {
+        if self.state == State::Idle {
+            self.state = State::Greeting;
+            self.greeting.since = now;
+        }
+        self.greeting.pause = hub.config.hello_first_ns;
+        self.greeting.rounds_open = 0;
+        self.greeting.next_at = Some(now);
+        self.greeting_timer(hub, now);
+        self.schedule(hub);
+    }
+
+    /// Sends a round of hellos if it is time.
+    pub fn greeting_timer(&mut self, hub: &mut Hub, now: Instant) {
+        if !self.greeting.next_at.is_some_and(|at| at <= now) {
+            return;
+        }
+        let searching = self.state == State::Greeting;
+        let waited = now.since(self.greeting.since);
+        if searching && waited >= hub.config.hello_limit_ns {
+            let g = &self.greeting;
+            let (hellos, links, other_key) = (g.hellos, g.links.count_ones(), g.other_key);
+            let why = match hellos {
+                0 => Cause::NoLink,
+                _ => Cause::NoAnswer { waited_ms: waited / 1_000_000, hellos, links, other_key },
+            };
+            return self.end(hub, why);
+        }
+        let g = &mut self.greeting;
+        g.rounds += 1;
+        g.rounds_open += u32::from(!searching);
+        let (round, pause) = (g.rounds, g.pause);
+        g.pause = (pause * 2).min(hub.config.hello_max_ns);
+        g.next_at = (searching || g.rounds_open < MORE_TRIES).then(|| now.plus(pause));
+        let mut missing = false;
+        for (at, link) in hub.links.iter().enumerate() {
+            let id = LinkId(at as u8);
+            if !link.up || self.paths.iter().any(|p| p.link == id && p.up && !p.suspect) {
+                continue;
+            }
+            missing = true;
+            for to in destinations(link, &self.address, round) {
+                let due = Due { link: id, to, reply: false };
+                let g = &mut self.greeting;
+                if g.waiting.len() < WAITING_MAX && !g.waiting.contains(&due) {
+                    g.waiting.push_back(due);
+                    g.hellos += 1;
+                    g.links |= 1 << (at % 32);
+                }
+            }
+        }
+        if !searching && !missing {
+            self.greeting.next_at = None;
+        }
+        self.wake(hub);
+    }
+
+    /// What a hello from us says.
+    pub fn hello(&self, hub: &Hub, due: &Due) -> Hello {
+        Hello {
+            versions: (VERSION, VERSION),
+            reply: due.reply,
+            path: due.link.0,
+            index: self.id.0,
+            mtu: hub.links[due.link.index()].spec.mtu as u32,
+            messages: hub.config.window_messages,
+            bytes: hub.config.window_bytes,
+            to_node: self.address.node,
+            to_nonce: self.address.nonce,
+            to_port: self.address.port,
+            from: hub.me,
+        }
+    }
+
+    /// A hello came from the peer, proved and meant for us.
+    pub fn on_hello(
+        &mut self,
+        hub: &mut Hub,
+        now: Instant,
+        link: LinkId,
+        from: LinkAddr,
+        hello: &Hello,
+    ) {
+        if !hello.reply && self.greeting.waiting.len() < WAITING_MAX {
+            self.greeting.waiting.push_back(Due { link, to: from, reply: true });
+            self.wake(hub);
+        }
+        if matches!(self.state, State::Ended(_)) {
+            return;
+        }
+        if !hello.speaks_ours() {
+            let (lowest, highest) = hello.versions;
+            return self.end(hub, Cause::Version { lowest, highest });
+        }
+        self.index = hello.index;
+        self.out.grant(u64::from(hello.messages), hello.bytes);
+        self.heard(now);
+        if self.state != State::Open {
+            self.state = State::Open;
+            self.greeting.pause = hub.config.hello_first_ns;
+            self.greeting.next_at = Some(now.plus(self.greeting.pause));
+            self.life_start(hub, now);
+        }
+        self.open_path(hub, link, from, hello.mtu as usize);
+        self.wake(hub);
+        self.schedule(hub);
+    }
+
+    /// Makes the peer reachable over `link`, or reachable again.
+    fn open_path(&mut self, hub: &mut Hub, link: LinkId, from: LinkAddr, mtu: usize) {
+        let goal = mtu.clamp(MTU_LEAST, hub.links[link.index()].spec.mtu);
+        let shared = |addr| self.paths.iter().any(|p| p.link != link && p.to == addr);
+        let (now_shared, from_shared) =
+            (self.paths.iter().any(|p| p.link == link && shared(p.to)), shared(from));
+        match self.paths.iter_mut().position(|p| p.link == link) {
+            None => {
+                let path = Path::new(link, from, goal, &hub.config);
+                let at = self.paths.partition_point(|p| p.link < link);
+                self.paths.insert(at, path);
+                hub.events.push_back(Incoming::Alive { peer: self.id, link });
+            }
+            Some(at) => {
+                let path = &mut self.paths[at];
+                // Two links of the peer may lie on one segment and both answer: each of our links
+                // is to have its own. Where nothing is amiss, nothing is changed.
+                if path.suspect || !path.up || (now_shared && !from_shared) {
+                    path.to = from;
+                }
+                if path.suspect || !path.up {
+                    path.up = true;
+                    path.suspect = false;
+                    path.retry_at = None;
+                    path.set_mtu(goal.min(hub.config.base_mtu));
+                    path.search.restart(path.mtu);
+                    path.sender.timeouts = 0;
+                    hub.events.push_back(Incoming::Alive { peer: self.id, link });
+                }
+            }
+        }
+        rail::assign(&mut self.paths, &hub.links);
+    }
+
+    /// Our link went up or down.
+    pub fn on_link(&mut self, hub: &mut Hub, now: Instant, link: LinkId, up: bool) {
+        if let Some(at) = self.paths.iter().position(|p| p.link == link) {
+            let path = &mut self.paths[at];
+            if up {
+                // It is used again when the peer answers a hello; frames it sends come in already.
+                path.ping = path.up;
+            } else if path.up {
+                path.up = false;
+                path.extra = 0;
+                path.ping = false;
+                path.retry_at = None;
+                path.pause_until = None;
+                path.sender.give_up_all(&mut hub.lost);
+                self.settle(hub, now, at);
+            }
+            rail::assign(&mut self.paths, &hub.links);
+            self.wake(hub);
+        }
+        if up && matches!(self.state, State::Greeting | State::Open) {
+            self.greet(hub, now);
+        }
+        self.schedule(hub);
+    }
+
+    /// The next hello frame to be sent.
+    pub fn next_hello(&mut self, hub: &Hub) -> Option<Due> {
+        while let Some(due) = self.greeting.waiting.pop_front() {
+            if hub.links.get(due.link.index()).is_some_and(|l| l.up) {
+                return Some(due);
+            }
+        }
+        None
+    }
+}
+
+/// A peer cannot make our frames smaller than this.
+const MTU_LEAST: usize = 512;
+
+/// Where on `link` hellos to the process at `address` go in this round: to everyone where the link
+/// can, and in every other round (or always) to the addresses it is known by.
+fn destinations(link: &rail::Link, address: &Address, round: u32) -> Vec<LinkAddr> {
+    let mut all = Vec::new();
+    let mut known = Vec::new();
+    if let LinkAddr::Udp(own) = link.spec.addr
+        && address.udp_port != 0
+    {
+        let four = address.ipv4.into_iter().filter(|a| !a.is_unspecified()).map(IpAddr::V4);
+        let six = Some(address.ipv6).filter(|a| !a.is_unspecified()).map(IpAddr::V6);
+        known.extend(
+            four.chain(six)
+                .filter(|ip| ip.is_ipv4() == own.is_ipv4())
+                .map(|ip| LinkAddr::Udp(SocketAddr::new(ip, address.udp_port))),
+        );
+    }
+    if let Some(everyone) = link.spec.everyone {
+        all.push(everyone);
+    }
+    if all.is_empty() || round % 2 == 0 {
+        all.extend(known);
+    }
+    all
+}

@@ -1,0 +1,158 @@
+//! One peer: what is known of it, and all that is under way with it.
+
+mod end;
+mod fill;
+mod greeting;
+mod life;
+mod settle;
+mod take;
+
+pub(crate) use greeting::Greeting;
+pub(crate) use take::{Cursor, Step};
+
+use std::collections::VecDeque;
+
+use weft_wire::{Address, Envelope, Key, PeerId};
+
+use crate::engine::Hub;
+use crate::event::Cause;
+use crate::flow::Flow;
+use crate::msg::inbox::Inbox;
+use crate::msg::outbox::{Body, Outbox};
+use crate::rail::Path;
+use crate::reliable::Space;
+use crate::time::Instant;
+use life::Life;
+
+/// How far the acquaintance goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Known by address; no frame was exchanged.
+    Idle,
+    /// Hellos go out, none has come.
+    Greeting,
+    /// Connected.
+    Open,
+    /// Nothing more comes or goes, but acknowledgements after an orderly end.
+    Ended(Cause),
+}
+
+/// Most links that a peer may use towards us.
+pub(crate) const PATHS_MAX: usize = 32;
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub id: PeerId,
+    pub address: Address,
+    pub state: State,
+    /// What the peer wants to see in the headers of our frames.
+    pub index: u32,
+    pub send_key: Key,
+    pub receive_key: Key,
+    /// By our links, in the order in which they were opened.
+    pub paths: Vec<Path>,
+    /// By the peer's links.
+    pub spaces: Vec<Space>,
+    pub out: Outbox,
+    pub inbox: Inbox,
+    pub flow: Flow,
+    /// Transfers with something to send, in turn.
+    pub bulk: VecDeque<u64>,
+    /// Transfers of ours to it that have not ended.
+    pub transfers: u32,
+    pub greeting: Greeting,
+    pub life: Life,
+    /// Whether we are saying goodbye, and whether the last word is in the outbox.
+    pub leaving: bool,
+    pub said_close: bool,
+    /// Whether it is in the row of peers with work.
+    pub queued: bool,
+    /// Whether bulk has the next turn.
+    pub bulk_turn: bool,
+    /// Which bulk path has the next turn.
+    pub next_path: usize,
+    /// The earliest entry of it in the heap of timers.
+    pub timer_at: Instant,
+}
+
+/// No time: later than all others.
+pub(crate) const NEVER: Instant = Instant(u64::MAX);
+
+impl Peer {
+    pub fn new(id: PeerId, address: &Address, hub: &Hub) -> Peer {
+        let mut inbox = Inbox::default();
+        // The hello will say this.
+        inbox.tell_credit(&hub.config);
+        Peer {
+            id,
+            address: *address,
+            state: State::Idle,
+            index: 0,
+            send_key: hub.key.connection(hub.me.nonce, address.nonce),
+            receive_key: hub.key.connection(address.nonce, hub.me.nonce),
+            paths: Vec::new(),
+            spaces: Vec::new(),
+            out: Outbox::default(),
+            inbox,
+            flow: Flow::default(),
+            bulk: VecDeque::new(),
+            transfers: 0,
+            greeting: Greeting::default(),
+            life: Life::default(),
+            leaving: false,
+            said_close: false,
+            queued: false,
+            bulk_turn: false,
+            next_path: 0,
+            timer_at: NEVER,
+        }
+    }
+
+    /// Puts the peer into the row of those with work.
+    #[inline]
+    pub fn wake(&mut self, hub: &mut Hub) {
+        if !self.queued {
+            self.queued = true;
+            hub.ready.push_back(self.id);
+        }
+    }
+
+    /// Adds something without bytes to what goes out in order.
+    pub fn push(&mut self, hub: &mut Hub, envelope: &Envelope, body: Body) {
+        hub.unfinished += usize::from(self.out.is_empty());
+        self.out.push(envelope, body);
+        self.wake(hub);
+    }
+
+    /// Whether something is under way that an end would disappoint.
+    pub fn is_active(&self) -> bool {
+        !self.out.is_empty() || self.transfers > 0
+    }
+
+    /// The next moment at which [`Peer::on_timer`] has something to do.
+    fn next_deadline(&self, hub: &Hub) -> Instant {
+        let mut at = self.greeting.next_at.unwrap_or(NEVER).min(self.life.next_at);
+        for path in &self.paths {
+            let times = [
+                path.sender.deadline(&hub.config),
+                path.pause_until,
+                path.retry_at,
+                path.search.again_at,
+            ];
+            at = times.into_iter().flatten().fold(at, Instant::min);
+        }
+        self.spaces.iter().filter_map(|s| s.ack_at).fold(at, Instant::min)
+    }
+
+    /// Makes sure that the heap of timers has an entry early enough. Entries that turn out to be
+    /// too early are cheap; so nothing is done when a deadline moves away.
+    #[inline]
+    pub fn schedule(&mut self, hub: &mut Hub) {
+        let at = self.next_deadline(hub);
+        if at < self.timer_at {
+            self.timer_at = at;
+            hub.add_timer(at, self.id);
+        }
+    }
+}

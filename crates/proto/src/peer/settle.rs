@@ -1,0 +1,146 @@
+//! What acknowledgements and losses mean for messages and transfers.
+
+use weft_wire::Ack;
+
+use super::Peer;
+use crate::cc::AckInfo;
+use crate::engine::Hub;
+use crate::event::{Incoming, Warning};
+use crate::rail::Found;
+use crate::reliable::{AckSummary, Content, expand};
+use crate::time::Instant;
+
+impl Peer {
+    /// The peer acknowledges packets of one of our paths. `None`: it acknowledges what was never
+    /// sent.
+    pub fn on_ack(&mut self, hub: &mut Hub, now: Instant, ack: &Ack, frame: &[u8]) -> Option<()> {
+        hub.counters.acks_received += 1;
+        let at = self.paths.iter().position(|p| p.link.0 == ack.path)?;
+        let path = &mut self.paths[at];
+        let next = path.sender.next_number();
+        let largest = expand(ack.largest, next);
+        let first = (largest.checked_sub(u64::from(ack.first))?, largest);
+        let mut lowest = Some(first.0);
+        let more = ack.ranges(frame).map_while(|(missing, count)| {
+            let end = lowest?.checked_sub(missing + 1)?;
+            let start = (end + 1).checked_sub(count)?;
+            lowest = Some(start);
+            Some((start, end))
+        });
+        let ranges = std::iter::once(first).chain(more);
+        let (delay, Hub { config, acked, lost, .. }) = (u64::from(ack.delay_ns), &mut *hub);
+        let sum = path.sender.on_ack(now, delay, ranges, config, acked, lost)?;
+        self.on_ack_summary(hub, now, at, &sum);
+        self.settle(hub, now, at);
+        Some(())
+    }
+
+    fn on_ack_summary(&mut self, hub: &mut Hub, now: Instant, at: usize, sum: &AckSummary) {
+        hub.counters.frames_lost += sum.lost;
+        hub.counters.spurious += sum.spurious;
+        let path = &mut self.paths[at];
+        if sum.spurious > 0 && path.sender.timeouts == 0 && sum.after_timeouts > 1 {
+            path.cc.on_false_alarm();
+        }
+        if sum.lost_bytes > 0 {
+            path.cc.on_loss(now, sum.lost_bytes);
+        }
+        if let Some(sent_at) = sum.sent_at {
+            let limited = std::mem::take(&mut path.limited);
+            let (bytes, rtt_ns) = (sum.bytes, sum.rtt);
+            path.cc.on_ack(&AckInfo { now, bytes, sent_at, rtt_ns, limited });
+            path.extra = 0;
+            let suspect = path.suspect;
+            if suspect && path.up {
+                self.trust(hub, at);
+            }
+            self.wake(hub);
+        }
+    }
+
+    /// Does what the lists of arrived and lost contents ask for.
+    pub fn settle(&mut self, hub: &mut Hub, now: Instant, at: usize) {
+        if !hub.acked.is_empty() {
+            let mut acked = std::mem::take(&mut hub.acked);
+            let was_empty = self.out.is_empty();
+            acked.drain(..).for_each(|content| self.on_arrived(hub, at, content));
+            hub.acked = acked;
+            if !was_empty && self.out.is_empty() {
+                hub.unfinished -= 1;
+            }
+            if self.leaving {
+                self.leave_further(hub);
+            }
+        }
+        if !hub.lost.is_empty() {
+            let mut lost = std::mem::take(&mut hub.lost);
+            lost.drain(..).for_each(|content| self.on_lost(hub, now, at, content));
+            hub.lost = lost;
+            self.wake(hub);
+        }
+    }
+
+    #[inline]
+    fn on_arrived(&mut self, hub: &mut Hub, at: usize, content: Content) {
+        match content {
+            Content::Messages { first, count } => {
+                self.out.on_acked(first, count, &mut hub.pieces);
+            }
+            Content::Bulk { id, offset, len } => {
+                let Some(t) = hub.transfers.get_mut(id) else { return };
+                if t.pieces.on_acked(offset..offset + u64::from(len)) {
+                    let op = t.op;
+                    self.transfer_done(hub, id);
+                    hub.events.push_back(Incoming::Done { op });
+                }
+            }
+            Content::Fragment { seq, offset, len } => {
+                let part = u64::from(offset)..u64::from(offset) + u64::from(len);
+                self.out.on_fragment_acked(seq, part, &mut hub.pieces);
+            }
+            Content::Probe { size } => {
+                let path = &mut self.paths[at];
+                let Found::Passes(size) = path.search.on_acked(usize::from(size)) else { return };
+                if size > path.mtu {
+                    path.set_mtu(size);
+                }
+            }
+            Content::Nothing | Content::Flow => {}
+        }
+    }
+
+    /// A transfer has ended: its slot is free.
+    pub fn transfer_done(&mut self, hub: &mut Hub, id: u64) {
+        hub.transfers.release(id);
+        self.transfers -= 1;
+    }
+
+    fn on_lost(&mut self, hub: &mut Hub, now: Instant, at: usize, content: Content) {
+        match content {
+            Content::Messages { first, count } => self.out.on_lost(first, count),
+            Content::Bulk { id, offset, len } => {
+                let Some(t) = hub.transfers.get_mut(id) else { return };
+                if t.pieces.on_lost(offset..offset + u64::from(len)) && !t.queued {
+                    t.queued = true;
+                    self.bulk.push_back(id);
+                }
+            }
+            Content::Fragment { seq, offset, len } => {
+                let part = u64::from(offset)..u64::from(offset) + u64::from(len);
+                self.out.on_fragment_lost(seq, part, &mut hub.pieces);
+            }
+            Content::Probe { size } => {
+                let path = &mut self.paths[at];
+                let (size, link) = (usize::from(size), path.link);
+                let (wanted, used) = (path.search.goal(), path.mtu);
+                if path.search.on_lost(now, size, path.mtu, &hub.config) == Found::Reduced {
+                    hub.counters.mtu_reduced += 1;
+                    let what = Warning::MtuReduced { link, wanted, used };
+                    hub.events.push_back(Incoming::Warning { peer: self.id, what });
+                }
+            }
+            Content::Flow => self.flow.due = true,
+            Content::Nothing => {}
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What comes in: one chunk after another of a frame that has been found genuine.
+
+use weft_wire::{Chunk, FrameError, PeerId, Ticket};
+
+use super::{Peer, State};
+use crate::engine::Hub;
+use crate::event::{Cause, Incoming, Place};
+use crate::msg::inbox::{Ready, Verdict};
+use crate::msg::outbox::Body;
+use crate::msg::transfer::Stage;
+use crate::reliable::expand;
+use crate::time::Instant;
+
+/// How far a frame has been read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
+    pub peer: PeerId,
+    /// The peer's link.
+    pub path: u8,
+    pub number: u64,
+    pub at: usize,
+    pub end: usize,
+    /// Whether it asks for an acknowledgement.
+    pub wants: bool,
+    /// Whether its sender waits for that.
+    pub at_once: bool,
+}
+
+/// What reading a chunk led to.
+pub(crate) enum Step {
+    /// The owner is to have this.
+    Event(Incoming),
+    /// Go on.
+    More,
+}
+
+/// A control word: sequenced, but obeyed whenever it comes.
+enum Word {
+    Pull { ticket: u64, len: u64, pull: u64 },
+    Refuse { pull: u64 },
+}
+
+/// Refusals that may wait to be sent to one peer, as a multiple of the outbox: a peer that pulls
+/// what was never announced, and acknowledges nothing, must not fill our memory.
+const WORDS_MAX: usize = 4;
+
+impl Peer {
+    /// Reads the next chunk.
+    ///
+    /// # Errors
+    /// When it is malformed or more than was granted: the frame is then not acknowledged.
+    #[inline]
+    pub fn step(
+        &mut self,
+        hub: &mut Hub,
+        now: Instant,
+        cursor: &mut Cursor,
+        frame: &[u8],
+    ) -> Result<Step, FrameError> {
+        let (chunk, next) = Chunk::decode(frame, cursor.at, cursor.end)?;
+        cursor.at = next;
+        cursor.wants |= !matches!(chunk, Chunk::Ack(_) | Chunk::Pad);
+        if let State::Ended(_) = self.state {
+            // Only to learn that our last word has arrived, and to acknowledge the peer's.
+            return Ok(Step::More);
+        }
+        match chunk {
+            Chunk::Message { seq, envelope, payload } => {
+                let seq = expand(seq, self.inbox.next());
+                let Hub { config, pool, counters, .. } = &mut *hub;
+                let bytes = &frame[payload.clone()];
+                let verdict = self.inbox.message(seq, &envelope, bytes, config, pool);
+                if verdict != Verdict::Now {
+                    counters.reordered += 1;
+                    return self.later(hub, verdict);
+                }
+                counters.messages_received += 1;
+                self.taken(hub);
+                let place = Place::Frame(payload);
+                Ok(Step::Event(Incoming::Message { peer: self.id, envelope, place }))
+            }
+            Chunk::Data { pull, offset, payload } => self.take_data(hub, pull, offset, payload),
+            Chunk::Ack(ack) => {
+                self.on_ack(hub, now, &ack, frame).ok_or(FrameError::Chunk(10))?;
+                Ok(Step::More)
+            }
+            Chunk::Flow { hold, until, bytes, epoch } => {
+                self.take_flow(hub, hold, until, bytes, epoch);
+                Ok(Step::More)
+            }
+            Chunk::Fragment { seq, envelope, offset, total, payload } => {
+                let seq = expand(seq, self.inbox.next());
+                let part = u64::from(offset)..u64::from(offset) + payload.len() as u64;
+                let Hub { config, pool, .. } = &mut *hub;
+                let (total, bytes) = (u64::from(total), &frame[payload]);
+                let verdict = self.inbox.fragment(seq, &envelope, part, total, bytes, config, pool);
+                self.later(hub, verdict)
+            }
+            Chunk::Announce { seq, envelope, len, ticket } => {
+                let seq = expand(seq, self.inbox.next());
+                let ready = Ready::Announced { envelope, len, ticket };
+                let Hub { config, pool, .. } = &mut *hub;
+                match self.inbox.word(seq, ready, config, pool) {
+                    Verdict::Now => {
+                        self.taken(hub);
+                        let (peer, ticket) = (self.id, Ticket(ticket));
+                        Ok(Step::Event(Incoming::Announced { peer, envelope, len, ticket }))
+                    }
+                    verdict => self.later(hub, verdict),
+                }
+            }
+            Chunk::Pull { seq, ticket, len, pull } => {
+                self.take_word(hub, seq, Word::Pull { ticket, len, pull })
+            }
+            Chunk::Refuse { seq, pull } => self.take_word(hub, seq, Word::Refuse { pull }),
+            Chunk::Close { seq } => {
+                let seq = expand(seq, self.inbox.next());
+                let Hub { config, pool, .. } = &mut *hub;
+                match self.inbox.word(seq, Ready::Close, config, pool) {
+                    Verdict::Now => self.end(hub, Cause::Closed),
+                    verdict => return self.later(hub, verdict),
+                }
+                cursor.at_once = true;
+                Ok(Step::More)
+            }
+            Chunk::Ping | Chunk::Pad => Ok(Step::More),
+        }
+    }
+
+    /// The owner has taken something in its turn: what was held may now have its own, and the peer
+    /// may send more.
+    #[inline]
+    fn taken(&mut self, hub: &mut Hub) {
+        if self.inbox.has_ready() {
+            hub.drain.push_back(self.id);
+        }
+        if !self.flow.due && self.inbox.credit_due(&hub.config) {
+            self.flow.due = true;
+            self.wake(hub);
+        }
+    }
+
+    fn later(&mut self, hub: &mut Hub, verdict: Verdict) -> Result<Step, FrameError> {
+        if verdict == Verdict::Beyond {
+            return Err(FrameError::Credit);
+        }
+        self.taken(hub);
+        Ok(Step::More)
+    }
+
+    /// The next held message that has its turn.
+    pub fn pop_held(&mut self, hub: &mut Hub) -> Option<(Incoming, Option<Vec<u8>>)> {
+        let peer = self.id;
+        let out = match self.inbox.pop()? {
+            Ready::Message { envelope, buffer } => {
+                hub.counters.messages_received += 1;
+                (Incoming::Message { peer, envelope, place: Place::Held }, Some(buffer))
+            }
+            Ready::Announced { envelope, len, ticket } => {
+                (Incoming::Announced { peer, envelope, len, ticket: Ticket(ticket) }, None)
+            }
+            Ready::Close => {
+                self.end(hub, Cause::Closed);
+                return None;
+            }
+        };
+        if !self.flow.due && self.inbox.credit_due(&hub.config) {
+            self.flow.due = true;
+            self.wake(hub);
+        }
+        Some(out)
+    }
+
+    #[inline]
+    fn take_data(
+        &mut self,
+        hub: &mut Hub,
+        pull: u64,
+        offset: u64,
+        range: std::ops::Range<usize>,
+    ) -> Result<Step, FrameError> {
+        let Some(p) = hub.pulls.get_mut(pull).filter(|p| p.peer == self.id) else {
+            // A piece that was sent twice, and the second came after the end.
+            return Ok(Step::More);
+        };
+        let end = offset.checked_add(range.len() as u64).filter(|&end| end <= p.len);
+        let end = end.ok_or(FrameError::Chunk(7))?;
+        let new = p.received.insert(offset..end);
+        if new == 0 {
+            return Ok(Step::More);
+        }
+        hub.counters.bulk_bytes_received += new;
+        let op = p.op;
+        if p.received.first() == Some(0..p.len) {
+            hub.pulls.release(pull);
+            hub.events.push_back(Incoming::Done { op });
+        }
+        Ok(Step::Event(Incoming::Data { peer: self.id, op, offset, range }))
+    }
+
+    fn take_flow(&mut self, hub: &mut Hub, hold: bool, until: u32, bytes: u64, epoch: u32) {
+        let until = expand(until, self.out.granted_until());
+        self.out.grant(until, bytes);
+        if self.flow.on_word(hold, epoch) {
+            if hold {
+                hub.counters.stops_received += 1;
+            } else {
+                hub.counters.gos_received += 1;
+            }
+        }
+        self.wake(hub);
+    }
+
+    fn take_word(&mut self, hub: &mut Hub, seq: u32, word: Word) -> Result<Step, FrameError> {
+        if self.out.len() > WORDS_MAX * hub.config.outbox_messages {
+            return Err(FrameError::Credit);
+        }
+        let seq = expand(seq, self.inbox.next());
+        let Hub { config, pool, .. } = &mut *hub;
+        match self.inbox.control(seq, config, pool) {
+            Verdict::Now => {
+                match word {
+                    Word::Pull { ticket, len, pull } => self.start_sending(hub, ticket, len, pull),
+                    Word::Refuse { pull } => self.refused_pull(hub, pull),
+                }
+                self.taken(hub);
+                Ok(Step::More)
+            }
+            verdict => self.later(hub, verdict),
+        }
+    }
+
+    /// The peer wants an announced payload.
+    fn start_sending(&mut self, hub: &mut Hub, ticket: u64, len: u64, pull: u64) {
+        let id = self.id;
+        let known = hub
+            .transfers
+            .get_mut(ticket)
+            .filter(|t| t.peer == id && t.stage == Stage::Announced && len <= t.len);
+        let Some(t) = known else {
+            return self.push(hub, &Default::default(), Body::Refuse { pull });
+        };
+        if len == 0 {
+            let op = t.op;
+            self.transfer_done(hub, ticket);
+            hub.events.push_back(Incoming::Done { op });
+            if self.leaving {
+                self.leave_further(hub);
+            }
+            return;
+        }
+        t.stage = Stage::Sending { pull };
+        t.pieces.start(len);
+        t.queued = true;
+        self.bulk.push_back(ticket);
+        self.wake(hub);
+    }
+
+    /// The peer has withdrawn what we pull.
+    fn refused_pull(&mut self, hub: &mut Hub, pull: u64) {
+        let peer = self.id;
+        if let Some(p) = hub.pulls.get_mut(pull).filter(|p| p.peer == peer) {
+            let (op, why) = (p.op, Cause::Withdrawn);
+            hub.pulls.release(pull);
+            hub.events.push_back(Incoming::Failed { op, peer, why });
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Which link carries what. Costs are data: what a link says of itself decides, not its kind.
+//!
+//! Small messages take the path with the least time for one frame; bulk takes, on every wire, the
+//! path with the most bandwidth there, and all such paths at once: each asks for work whenever its
+//! window has room, so the shares follow bandwidth and congestion by themselves.
+
+mod mtu;
+mod path;
+
+pub(crate) use mtu::Found;
+pub(crate) use path::Path;
+
+use crate::event::LinkSpec;
+
+/// A wire with less than this share of the fastest one's bandwidth carries no bulk: it would only
+/// hold up the last pieces.
+const WORTH_SHARE: u64 = 16;
+
+/// A link as the engine keeps it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub spec: LinkSpec,
+    pub up: bool,
+}
+
+impl Link {
+    /// Time for one frame of `bytes`, ns.
+    #[inline]
+    fn time_ns(&self, bytes: usize) -> u64 {
+        let s = &self.spec;
+        let wire = bytes as u64 * 1_000_000_000 / s.bytes_per_s.max(1);
+        u64::from(s.send_ns) + u64::from(s.receive_ns) + u64::from(s.latency_ns) + wire
+    }
+}
+
+/// The path for a frame of about `bytes` that should arrive soon: among those that can send now,
+/// the fastest; a suspect one only where there is no other.
+#[inline]
+pub(crate) fn urgent(paths: &[Path], links: &[Link], bytes: usize) -> Option<usize> {
+    if let [only] = paths {
+        return only.can_send(bytes).then_some(0);
+    }
+    let healthy = paths.iter().any(|p| p.up && !p.suspect);
+    paths
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| p.can_send(bytes) && (!p.suspect || !healthy))
+        .min_by_key(|(_, p)| links[p.link.index()].time_ns(bytes))
+        .map(|(at, _)| at)
+}
+
+/// Decides anew which paths carry bulk; called whenever a path's state changes.
+pub(crate) fn assign(paths: &mut [Path], links: &[Link]) {
+    let healthy = paths.iter().any(|p| p.up && !p.suspect);
+    let rank = |p: &Path| {
+        let usable = p.up && (!p.suspect || !healthy);
+        (if usable { links[p.link.index()].spec.bytes_per_s.max(1) } else { 0 }, p.link)
+    };
+    let ranks: Vec<(u64, u32, weft_wire::LinkId)> = paths
+        .iter()
+        .map(|p| {
+            let (bandwidth, link) = rank(p);
+            (bandwidth, links[link.index()].spec.medium, link)
+        })
+        .collect();
+    let best = ranks.iter().map(|r| r.0).max().unwrap_or(0);
+    for (path, &(bandwidth, medium, link)) in paths.iter_mut().zip(&ranks) {
+        let beaten = ranks
+            .iter()
+            .any(|&(b, m, l)| m == medium && (b > bandwidth || (b == bandwidth && l < link)));
+        path.bulk = bandwidth > 0 && !beaten && bandwidth * WORTH_SHARE >= best;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_wire::{LinkAddr, LinkId};
+
+    use super::*;
+    use crate::config::Config;
+
+    fn link(latency_ns: u32, bytes_per_s: u64, medium: u32) -> Link {
+        Link { spec: LinkSpec { latency_ns, bytes_per_s, medium, ..LinkSpec::default() }, up: true }
+    }
+
+    fn paths(links: &[Link]) -> Vec<Path> {
+        let config = Config::default();
+        let path = |i| Path::new(LinkId(i), LinkAddr::Port(0), 1472, &config);
+        (0..links.len() as u8).map(path).collect()
+    }
+
+    #[test]
+    fn small_goes_by_latency_and_bulk_by_bandwidth_once_per_wire() {
+        // A packet link and a udp link on one wire, a second wire, and a slow third one.
+        let links = [
+            link(3_000, 500_000_000, 0),
+            link(8_000, 5_000_000_000, 0),
+            link(9_000, 5_000_000_000, 1),
+            link(9_000, 1_000_000, 2),
+        ];
+        let mut paths = paths(&links);
+        assign(&mut paths, &links);
+        let bulk: Vec<bool> = paths.iter().map(|p| p.bulk).collect();
+        assert_eq!(bulk, [false, true, true, false]);
+        assert_eq!(urgent(&paths, &links, 100), Some(0));
+        paths[0].up = false;
+        paths[1].suspect = true;
+        assert_eq!(urgent(&paths, &links, 100), Some(2));
+        assign(&mut paths, &links);
+        assert!(!paths[1].bulk && paths[2].bulk);
+    }
+
+    #[test]
+    fn a_suspect_path_is_better_than_none() {
+        let links = [link(1_000, 1 << 30, 0), link(2_000, 2 << 30, 1)];
+        let mut paths = paths(&links);
+        paths.iter_mut().for_each(|p| p.suspect = true);
+        assert_eq!(urgent(&paths, &links, 100), Some(0));
+        assign(&mut paths, &links);
+        assert!(paths[1].bulk);
+    }
+}

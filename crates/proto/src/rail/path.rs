@@ -1,0 +1,82 @@
+//! One path: a peer, seen through one of our links.
+
+use weft_wire::{LinkAddr, LinkId};
+
+use super::mtu::MtuSearch;
+use crate::cc::Congestion;
+use crate::config::Config;
+use crate::reliable::Sender;
+use crate::time::Instant;
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub link: LinkId,
+    /// Where the peer is reached.
+    pub to: LinkAddr,
+    /// The largest frame that is known to pass.
+    pub mtu: usize,
+    pub search: MtuSearch,
+    /// Whether our link is up.
+    pub up: bool,
+    /// Whether it has stopped answering.
+    pub suspect: bool,
+    /// Whether it carries bulk.
+    pub bulk: bool,
+    pub sender: Sender,
+    pub cc: Box<dyn Congestion>,
+    /// Whether the window kept something back since the last acknowledgement.
+    pub limited: bool,
+    /// Frames that may go out beyond the window, after a probe timeout.
+    pub extra: u32,
+    /// A ping shall go out.
+    pub ping: bool,
+    /// The medium refused frames: nothing more before this moment.
+    pub pause_until: Option<Instant>,
+    /// When a suspect path is tried again.
+    pub retry_at: Option<Instant>,
+}
+
+impl Path {
+    /// A path over `link` on which both ends allow frames of `goal` bytes.
+    pub fn new(link: LinkId, to: LinkAddr, goal: usize, config: &Config) -> Path {
+        let mtu = goal.min(config.base_mtu);
+        Path {
+            link,
+            to,
+            mtu,
+            search: MtuSearch::new(goal, mtu),
+            up: true,
+            suspect: false,
+            bulk: true,
+            sender: Sender::default(),
+            cc: config.congestion.start(mtu, config.initial_frames),
+            limited: false,
+            extra: 0,
+            ping: false,
+            pause_until: None,
+            retry_at: None,
+        }
+    }
+
+    /// Sets the frame size that is known to pass.
+    pub fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+        self.cc.set_mtu(mtu);
+    }
+
+    /// Bytes that the window has room for; at least a frame if nothing is on the way.
+    #[inline]
+    pub fn room(&self) -> u64 {
+        let (window, flight) = (self.cc.window(), self.sender.in_flight);
+        if flight == 0 { window.max(self.mtu as u64) } else { window.saturating_sub(flight) }
+    }
+
+    /// Whether a frame of `bytes` may go out now.
+    #[inline]
+    pub fn can_send(&self, bytes: usize) -> bool {
+        self.up
+            && self.pause_until.is_none()
+            && (self.extra > 0 || self.room() >= bytes.min(self.mtu) as u64)
+    }
+}

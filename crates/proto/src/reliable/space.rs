@@ -1,0 +1,167 @@
+//! Packet numbers that came from a peer by one of its links, and when to acknowledge them.
+
+use crate::config::Config;
+use crate::ranges::RangeSet;
+use crate::time::Instant;
+
+/// Ranges that are remembered. A packet older than all of them is taken for a duplicate; its
+/// content has long been sent again in another.
+const RANGES_KEPT: usize = 32;
+
+/// The receiving side of one path.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    received: RangeSet,
+    /// Numbers below this are taken as received.
+    floor: u64,
+    /// When the highest number came.
+    highest_at: Instant,
+    /// Packets that want an acknowledgement and have not had one.
+    pending: u32,
+    /// An acknowledgement shall go out at once.
+    due: bool,
+    /// When it shall go out at the latest.
+    pub ack_at: Option<Instant>,
+}
+
+impl Space {
+    /// The whole packet number whose low bits are `low`: the nearest to what is expected next.
+    #[inline]
+    pub fn expand(&self, low: u32) -> u64 {
+        expand(low, self.received.highest().map_or(0, |n| n + 1))
+    }
+
+    /// Whether the packet came before (or is too old to tell).
+    #[inline]
+    pub fn is_duplicate(&self, number: u64) -> bool {
+        match self.received.highest() {
+            Some(highest) if number <= highest => {
+                number < self.floor || self.received.contains(number..number + 1)
+            }
+            _ => number < self.floor,
+        }
+    }
+
+    /// Notes that the packet came and was used. `wants`: it asks for an acknowledgement; `at_once`:
+    /// its sender waits for it. Returns whether an acknowledgement is due now.
+    #[inline]
+    pub fn note(
+        &mut self,
+        number: u64,
+        now: Instant,
+        wants: bool,
+        at_once: bool,
+        config: &Config,
+    ) -> bool {
+        let expected = self.received.highest().map_or(0, |n| n + 1);
+        self.received.insert(number..number + 1);
+        if self.received.count() > RANGES_KEPT
+            && let Some(floor) = self.received.keep_highest(RANGES_KEPT)
+        {
+            self.floor = floor;
+        }
+        if number >= expected {
+            self.highest_at = now;
+        }
+        if !wants {
+            return self.due;
+        }
+        self.pending += 1;
+        // A packet out of order tells the sender of a loss, or that there was none: at once.
+        if at_once || number != expected || self.pending >= config.ack_every {
+            self.due = true;
+            self.ack_at = None;
+        } else if self.ack_at.is_none() && !self.due {
+            self.ack_at = Some(now.plus(config.ack_delay_ns));
+        }
+        self.due
+    }
+
+    /// Makes an acknowledgement due whose time has come.
+    pub fn check(&mut self, now: Instant) {
+        if self.ack_at.is_some_and(|at| at <= now) {
+            self.ack_at = None;
+            self.due = true;
+        }
+    }
+
+    /// An acknowledgement was not sent after all: it is due again.
+    pub fn again(&mut self) {
+        self.due |= self.received.highest().is_some();
+    }
+
+    /// Whether an acknowledgement shall go out even if nothing else does.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Whether an acknowledgement is of use to a frame that goes out anyway.
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        self.pending > 0 || self.due
+    }
+
+    /// What an acknowledgement sent now says: delay, and inclusive ranges, newest first. It settles
+    /// what was pending.
+    pub fn acknowledge(&mut self, now: Instant) -> (u32, impl Iterator<Item = (u64, u64)> + '_) {
+        self.settle();
+        let delay = now.since(self.highest_at).min(u64::from(u32::MAX)) as u32;
+        (delay, self.received.iter().rev().map(|r| (r.start, r.end - 1)))
+    }
+
+    fn settle(&mut self) {
+        self.pending = 0;
+        self.due = false;
+        self.ack_at = None;
+    }
+}
+
+/// The number nearest to `expected` whose low 32 bits are `low`.
+#[inline]
+pub(crate) fn expand(low: u32, expected: u64) -> u64 {
+    let distance = low.wrapping_sub(expected as u32) as i32;
+    let number = expected.wrapping_add(distance as i64 as u64);
+    // Before the first 2^31 numbers, what seems to lie below zero lies ahead.
+    if distance < 0 && number > expected { u64::from(low) } else { number }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_numbers_are_completed_from_what_is_expected() {
+        assert_eq!(expand(0, 0), 0);
+        assert_eq!(expand(5, 7), 5);
+        assert_eq!(expand(u32::MAX, 3), u64::from(u32::MAX));
+        assert_eq!(expand(2, (1 << 32) - 2), (1 << 32) + 2);
+        assert_eq!(expand(u32::MAX - 1, (5 << 32) + 3), (5 << 32) - 2);
+    }
+
+    #[test]
+    fn acknowledges_by_count_by_time_and_at_once_on_a_gap() {
+        let config = Config { ack_every: 3, ack_delay_ns: 50, ..Config::default() };
+        let mut s = Space::default();
+        assert!(!s.note(0, Instant(10), true, false, &config));
+        assert_eq!(s.ack_at, Some(Instant(60)));
+        assert!(!s.note(1, Instant(11), true, false, &config));
+        assert!(s.note(2, Instant(12), true, false, &config));
+        let (delay, ranges) = s.acknowledge(Instant(15));
+        assert_eq!((delay, ranges.collect::<Vec<_>>()), (3, vec![(0, 2)]));
+        assert!(!s.is_pending());
+        assert!(s.note(5, Instant(20), true, false, &config), "a gap is told at once");
+        assert!(s.is_duplicate(5) && !s.is_duplicate(4) && !s.is_duplicate(6));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_too_old_counts_as_seen() {
+        let config = Config::default();
+        let mut s = Space::default();
+        for n in 0..1000 {
+            s.note(n * 2, Instant(n), false, false, &config);
+        }
+        assert!(s.received.count() <= RANGES_KEPT);
+        assert!(s.is_duplicate(1) && !s.is_duplicate(1997));
+    }
+}

@@ -1,0 +1,36 @@
+//! Engines joined by a toy network.
+
+mod toy;
+
+use toy::{Net, Segment};
+use weft_proto::Config;
+
+#[test]
+fn messages_of_all_sizes_arrive_in_order_without_loss() {
+    let mut net = Net::new(2, &Config::default(), vec![Segment::default()], 1);
+    let sizes = [0, 1, 8, 64, 1000, 1400, 1412, 1413, 1500, 4096, 16384];
+    for (tag, &len) in sizes.iter().cycle().take(200).enumerate() {
+        net.send(0, 1, tag as u64, len);
+    }
+    assert!(net.run(1000, |n| n.nodes[1].got.len() > 200), "{}", net.nodes[1].got.len());
+    assert_eq!(net.nodes[1].tags(0), (0..200).collect::<Vec<_>>());
+    net.run(100, |n| !n.nodes[0].engine.busy());
+    assert!(!net.nodes[0].engine.busy());
+    let c = net.nodes[0].engine.counters();
+    assert_eq!((c.retransmits, c.spurious, c.frames_lost), (0, 0, 0), "{c:?}");
+}
+
+#[test]
+fn announced_messages_are_pulled_and_both_ends_learn() {
+    let mut net = Net::new(2, &Config::default(), vec![Segment::default()], 1);
+    let sizes = [0, 1, 1424, 1425, 100_000, 1 << 20];
+    let ops: Vec<_> =
+        sizes.iter().enumerate().map(|(tag, &len)| net.announce(0, 1, tag as u64, len)).collect();
+    assert!(net.run(1000, |n| n.nodes[0].done().len() == ops.len()));
+    let mut pulled = net.nodes[1].pulled(0);
+    pulled.sort();
+    assert_eq!(pulled, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(net.nodes[1].tags(0), [0, 1, 2, 3, 4, 5]);
+    let c = net.nodes[0].engine.counters();
+    assert_eq!((c.retransmits, c.spurious, c.frames_lost), (0, 0, 0), "{c:?}");
+}
