@@ -15,6 +15,12 @@ pub enum CliError {
     /// A lab could not be made, found or used.
     #[error(transparent)]
     Lab(#[from] crate::lab::LabError),
+    /// The job could not be joined.
+    #[error(transparent)]
+    Wireup(#[from] weft::wireup::WireupError),
+    /// A job could not be started.
+    #[error(transparent)]
+    Run(#[from] crate::run::RunError),
     /// A system call failed.
     #[error("{doing}: {cause}")]
     Io {
@@ -37,6 +43,7 @@ impl CliError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             CliError::Usage(_) => ExitCode::from(2),
+            CliError::Run(error) if error.is_usage() => ExitCode::from(2),
             CliError::Lab(error) if error.is_usage() => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }

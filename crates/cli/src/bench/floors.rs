@@ -25,8 +25,8 @@ pub struct FloorArgs {
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     ms: u64,
     /// MTU of the cable in the temporary lab, bytes
-    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u64).range(576..=65_000))]
-    mtu: u64,
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_000))]
+    mtu: u32,
     /// Processes of the futex ring
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(2..=256))]
     processes: u64,
@@ -36,7 +36,7 @@ pub struct FloorArgs {
 }
 
 /// All floors, as `weft bench floor` shows them.
-pub fn all(mtu: u64) -> Vec<Op> {
+pub fn all(mtu: u32) -> Vec<Op> {
     vec![
         Op::CacheLine,
         Op::Copy(256 << 10),
@@ -50,7 +50,7 @@ pub fn all(mtu: u64) -> Vec<Op> {
         Op::UdpWait(64),
         Op::TcpPoll(64),
         Op::TcpWait(64),
-        Op::UdpStream(mtu),
+        Op::UdpStream(mtu.into()),
         Op::TcpStream(1 << 20),
         Op::UdpRate(64),
         Op::FutexRing,
@@ -66,7 +66,7 @@ pub fn run(args: &FloorArgs) -> Result<(), CliError> {
     let place = if args.no_lab {
         Place::here()
     } else {
-        Place::lab(args.mtu as usize).unwrap_or_else(|why| {
+        Place::lab(args.mtu).unwrap_or_else(|why| {
             eprintln!("weft: no lab, so the loopback interface is used: {why}");
             Place::here()
         })

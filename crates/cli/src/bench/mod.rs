@@ -4,7 +4,7 @@ pub mod agent;
 pub mod crew;
 pub mod figure;
 pub mod floor;
-mod floors;
+pub mod floors;
 pub mod place;
 pub mod samples;
 pub mod table;
@@ -27,6 +27,9 @@ enum What {
     /// A process of a floor measurement (started by `weft bench floor`)
     #[command(hide = true)]
     Agent(agent::AgentArgs),
+    /// What this node's cable is (asked by the process that made a lab)
+    #[command(hide = true)]
+    Site,
 }
 
 /// Runs one benchmark.
@@ -37,5 +40,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     match &args.what {
         What::Floor(args) => floors::run(args),
         What::Agent(args) => agent::run(args),
+        What::Site => place::tell_site(),
     }
 }

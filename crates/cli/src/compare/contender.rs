@@ -1,0 +1,227 @@
+//! Who takes part in a comparison, and how one round of each is run.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::launcher::Launcher;
+use super::mpi::Mpi;
+use crate::CliError;
+use crate::bench::crew::Crew;
+use crate::bench::figure::{Figure, size_text};
+use crate::bench::floor::Op;
+use crate::bench::place::Place;
+
+/// What every contender measures.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Milliseconds per figure.
+    pub ms: u64,
+    /// Sizes of messages there and back, bytes.
+    pub lat_bytes: Vec<u64>,
+    /// Sizes of messages in windows of 32, bytes.
+    pub bw_bytes: Vec<u64>,
+}
+
+/// Where a contender's messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Between two processes of one node.
+    Within,
+    /// Over a cable between two nodes.
+    Between,
+}
+
+impl Reach {
+    /// For people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Reach::Within => "within a node",
+            Reach::Between => "over a cable between two nodes",
+        }
+    }
+}
+
+/// By what means a contender works.
+pub enum Means {
+    /// Bare system calls.
+    Floors(Vec<Op>),
+    /// TCP sockets, polled; measured like a message library.
+    Sockets,
+    /// Weft on a device, with these variables set.
+    Weft {
+        /// `WEFT_DEVICE`.
+        device: &'static str,
+        /// Other variables.
+        env: Vec<(&'static str, &'static str)>,
+        /// Whether figures beyond latency and bandwidth are wanted.
+        all: bool,
+    },
+    /// An MPI library on its own transport.
+    Mpi(Mpi),
+}
+
+/// One who takes part.
+pub struct Contender {
+    /// Its name in the table, in the plot and in JSON.
+    pub label: String,
+    /// Where its messages go.
+    pub reach: Reach,
+    /// How.
+    pub means: Means,
+}
+
+/// What is needed to run rounds.
+pub struct Arena<'a> {
+    /// The two nodes.
+    pub place: &'a Place,
+    /// The frames of their cable, bytes.
+    pub mtu: u64,
+    /// For MPI's launchers; none without a lab.
+    pub launcher: Option<Launcher>,
+    /// Processes for floors.
+    pub pair: Crew<'a>,
+    /// Processes for the futex ring.
+    pub ring: Crew<'a>,
+}
+
+/// No command takes longer than this beyond what it was asked to measure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Contender {
+    /// Measures everything in `plan` once.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub fn round(&self, plan: &Plan, arena: &mut Arena<'_>) -> Result<Vec<Figure>, CliError> {
+        match &self.means {
+            Means::Floors(ops) => {
+                let mut figures = Vec::new();
+                for &op in ops {
+                    let crew = if op == Op::FutexRing { &mut arena.ring } else { &mut arena.pair };
+                    figures.push(crew.measure(op, plan.ms)?);
+                }
+                Ok(figures)
+            }
+            Means::Sockets => self.sockets(plan, arena),
+            Means::Weft { device, env, all } => self.weft(plan, arena, device, env, *all),
+            Means::Mpi(mpi) => {
+                let command = match (self.reach, &arena.launcher) {
+                    (Reach::Within, _) => mpi.within(&self.label, plan),
+                    (Reach::Between, Some(by)) => mpi.between(&self.label, plan, arena.place, by),
+                    (Reach::Between, None) => {
+                        return Err(CliError::Bench("it needs a lab (run as root)".into()));
+                    }
+                };
+                figures_of(command, plan.time())
+            }
+        }
+    }
+
+    fn sockets(&self, plan: &Plan, arena: &mut Arena<'_>) -> Result<Vec<Figure>, CliError> {
+        let lat = plan.lat_bytes.iter().map(|&bytes| ("lat", Op::TcpPoll(bytes)));
+        let bw = plan.bw_bytes.iter().map(|&bytes| ("bw", Op::TcpStream(bytes)));
+        let mut figures = Vec::new();
+        for (bench, op) in lat.chain(bw) {
+            let figure = arena.pair.measure(op, plan.ms)?;
+            figures.push(Figure { bench: bench.into(), device: self.label.clone(), ..figure });
+        }
+        Ok(figures)
+    }
+
+    fn weft(
+        &self,
+        plan: &Plan,
+        arena: &Arena<'_>,
+        device: &str,
+        env: &[(&str, &str)],
+        all: bool,
+    ) -> Result<Vec<Figure>, CliError> {
+        let sizes = |sizes: &[u64]| -> String {
+            let texts: Vec<String> = sizes.iter().map(|b| size_text(*b)).collect();
+            texts.join(",")
+        };
+        let mut benches: Vec<Vec<String>> = vec![
+            vec!["lat".into(), "--bytes".into(), sizes(&plan.lat_bytes)],
+            vec!["bw".into(), "--bytes".into(), sizes(&plan.bw_bytes)],
+        ];
+        if all {
+            benches.push(vec!["rate".into(), "--bytes".into(), "64".into()]);
+        }
+        let mut figures = Vec::new();
+        for bench in benches {
+            let mut command = self.weft_run(arena, 2)?;
+            command.env("WEFT_DEVICE", device).envs(env.iter().copied());
+            command.arg("--").arg(own_program()?).arg("bench").args(&bench);
+            command.args(["--json", "--ms", &plan.ms.to_string()]);
+            let found = figures_of(command, plan.time())?;
+            let named = found.into_iter().map(|f| Figure { device: self.label.clone(), ..f });
+            figures.extend(named);
+        }
+        Ok(figures)
+    }
+
+    /// `weft run` with `n` ranks here or one on each node.
+    fn weft_run(&self, arena: &Arena<'_>, n: usize) -> Result<Command, CliError> {
+        let mut command = Command::new(own_program()?);
+        command.args(["run", "-n", &n.to_string()]);
+        if self.reach == Reach::Between {
+            command.args(["--lab", &format!("nodes=2,topology=mesh,mtu={}", arena.mtu)]);
+        }
+        Ok(command)
+    }
+}
+
+impl Plan {
+    /// About how long one contender takes, at most.
+    fn time(&self) -> Duration {
+        let figures = (self.lat_bytes.len() + self.bw_bytes.len()) as u64;
+        Duration::from_millis(self.ms * figures * 3)
+    }
+}
+
+fn own_program() -> Result<PathBuf, CliError> {
+    std::env::current_exe().map_err(CliError::io("find this program's file"))
+}
+
+/// Runs a command and reads a figure from each line of its output that is one.
+///
+/// # Errors
+/// When it cannot be run, fails, or takes too long.
+pub fn figures_of(mut command: Command, time: Duration) -> Result<Vec<Figure>, CliError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(CliError::io(format!("run {program}")))?;
+    let reader = |from: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.map(|mut from| from.read_to_end(&mut bytes));
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let out = reader(child.stdout.take().map(|o| Box::new(o) as _));
+    let errors = reader(child.stderr.take().map(|e| Box::new(e) as _));
+    let limit = Instant::now() + time + PATIENCE;
+    let status = loop {
+        match child.try_wait().map_err(CliError::io(format!("wait for {program}")))? {
+            Some(status) => break status,
+            None if Instant::now() > limit => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(CliError::Bench(format!("{program} did not end in time")));
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let text = out.join().unwrap_or_default();
+    let figures: Vec<Figure> =
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    if status.success() && !figures.is_empty() {
+        return Ok(figures);
+    }
+    let said = errors.join().unwrap_or_default();
+    let last: Vec<&str> = said.lines().rev().filter(|l| !l.trim().is_empty()).take(3).collect();
+    let last: Vec<&str> = last.into_iter().rev().collect();
+    Err(CliError::Bench(format!("{program} ended with {status}: {}", last.join(" / "))))
+}

@@ -1,0 +1,229 @@
+//! `weft compare`: Weft beside sockets, bare floors, and the MPI libraries that are installed, all in
+//! one run. Rounds alternate between the contenders, so that a change of the machine's mood meets
+//! all of them; what counts are ratios of medians.
+
+mod contender;
+mod launcher;
+mod mpi;
+mod report;
+mod targets;
+
+use std::path::PathBuf;
+
+use crate::CliError;
+use crate::bench::crew::Crew;
+use crate::bench::figure::{Figure, join_rounds};
+use crate::bench::floor::Op;
+use crate::bench::floors::progress;
+use crate::bench::place::Place;
+use crate::plot;
+use contender::{Arena, Contender, Means, Plan, Reach};
+use launcher::Launcher;
+use mpi::{Brand, Mpi};
+
+/// Arguments of `weft compare`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Under a minute: Weft beside TCP over a cable of two virtual nodes
+    #[arg(long)]
+    quick: bool,
+    /// One JSON object per figure and per target
+    #[arg(long)]
+    json: bool,
+    /// How often each contender is measured; medians are shown [default: 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+    /// Milliseconds per figure [default: 150, quick: 80]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    ms: Option<u64>,
+    /// MTU of the cable in the temporary lab, bytes
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_000))]
+    mtu: u32,
+    /// Only contenders whose name contains one of these, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Where the plot goes
+    #[arg(long, default_value = "weft-compare.svg")]
+    svg: PathBuf,
+}
+
+/// Compares and reports.
+///
+/// # Errors
+/// When Weft itself could not be measured, or nothing could.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    let place = Place::lab(args.mtu).unwrap_or_else(|why| {
+        eprintln!("weft: no lab, so only messages within a node are compared: {why}");
+        Place::here()
+    });
+    let here = Place::here();
+    let contenders = contenders(args, place.is_lab());
+    if contenders.is_empty() {
+        return Err(CliError::Usage("no contender has such a name".into()));
+    }
+    let ring = contenders.iter().any(|c| matches!(&c.means, Means::Floors(o) if o.contains(&RING)));
+    let mut arena = Arena {
+        mtu: args.mtu.into(),
+        launcher: if place.is_lab() { Some(Launcher::new(&place)?) } else { None },
+        pair: Crew::start(&place, 2, true)?,
+        ring: Crew::start(&here, if ring { 32 } else { 0 }, false)?,
+        place: &place,
+    };
+    let (figures, failed) = rounds(args, &contenders, &mut arena);
+    if figures.is_empty() {
+        return Err(CliError::Bench("nothing could be measured; the reasons are above".into()));
+    }
+    let judged = targets::targets(args.mtu.into());
+    if args.json {
+        report::json(&figures, &judged);
+    } else {
+        report::tables(&contenders, &figures, &judged);
+    }
+    draw(args, &contenders, &figures)?;
+    match failed {
+        None => Ok(()),
+        Some(label) => Err(CliError::Bench(format!("{label} could not be measured: see above"))),
+    }
+}
+
+const RING: Op = Op::FutexRing;
+
+fn plan(args: &Args) -> Plan {
+    let sizes =
+        |quick: &[u64], full: &[u64]| if args.quick { quick.to_vec() } else { full.to_vec() };
+    Plan {
+        ms: args.ms.unwrap_or(if args.quick { 80 } else { 150 }),
+        lat_bytes: sizes(
+            &[8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20],
+            &[8, 64, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20],
+        ),
+        bw_bytes: sizes(
+            &[64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20],
+            &[64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20],
+        ),
+    }
+}
+
+fn contenders(args: &Args, lab: bool) -> Vec<Contender> {
+    let mut all = Vec::new();
+    let mut add = |label: &str, reach: Reach, means: Means| {
+        let wanted = args.only.is_empty() || args.only.iter().any(|o| label.contains(o.as_str()));
+        if wanted && (lab || reach == Reach::Within) {
+            all.push(Contender { label: label.into(), reach, means });
+        }
+    };
+    let weft = |device, env: &[(&'static str, &'static str)], all| {
+        let env = env.to_vec();
+        Means::Weft { device, env, all }
+    };
+    let (within, between) = (Reach::Within, Reach::Between);
+    let full = !args.quick;
+    if full || !lab {
+        add("floors within", within, Means::Floors(vec![Op::CacheLine, Op::CrossMemory(1 << 20)]));
+        add("weft shm", within, weft("shm", &[], true));
+    }
+    if full {
+        add("futex ring", within, Means::Floors(vec![RING]));
+        add("weft composite", within, weft("composite", &[], false));
+        for (brand, means) in mpis() {
+            let transport = if brand == Brand::OpenMpi { "sm" } else { "shm" };
+            add(&format!("{} {transport}", brand.name()), within, Means::Mpi(means));
+        }
+    }
+    let mut floors = vec![Op::PacketRing(64), Op::UdpStream(args.mtu.into())];
+    if full {
+        floors.extend([Op::UdpPoll(64), Op::UdpRate(64)]);
+    }
+    add("floors between", between, Means::Floors(floors));
+    add("weft ether", between, weft("ether", &[], full));
+    add("tcp sockets", between, Means::Sockets);
+    if full {
+        add("weft ether udp", between, weft("ether", &[("WEFT_LINKS", "udp")], false));
+        for (brand, means) in mpis() {
+            add(&format!("{} tcp", brand.name()), between, Means::Mpi(means));
+        }
+    }
+    all
+}
+
+/// The MPI libraries that are installed.
+fn mpis() -> Vec<(Brand, Mpi)> {
+    let found = |brand: Brand| match Mpi::find(brand) {
+        Ok(Some(mpi)) => Some((brand, mpi)),
+        Ok(None) => {
+            let name = brand.name();
+            eprintln!(
+                "weft: {name} is not here, so it is left out; to have it: \
+                 python3 -m venv .venv/{name} && .venv/{name}/bin/pip install {name}"
+            );
+            None
+        }
+        Err(why) => {
+            eprintln!("weft: {} is left out: {why}", brand.name());
+            None
+        }
+    };
+    Brand::ALL.into_iter().filter_map(found).collect()
+}
+
+/// Runs the rounds; gives the medians, and the name of a Weft contender that failed.
+fn rounds(
+    args: &Args,
+    contenders: &[Contender],
+    arena: &mut Arena<'_>,
+) -> (Vec<Figure>, Option<String>) {
+    let plan = plan(args);
+    let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 3 });
+    let bar = progress(u64::from(rounds) * contenders.len() as u64);
+    let mut figures = Vec::new();
+    let mut out = vec![false; contenders.len()];
+    let mut failed = None;
+    for _ in 0..rounds {
+        for (contender, out) in contenders.iter().zip(&mut out) {
+            bar.set_message(contender.label.clone());
+            if !*out {
+                match contender.round(&plan, arena) {
+                    Ok(more) => figures.extend(more),
+                    Err(why) => {
+                        bar.suspend(|| eprintln!("weft: {} is left out: {why}", contender.label));
+                        *out = true;
+                        if matches!(contender.means, Means::Weft { .. }) {
+                            failed = Some(contender.label.clone());
+                        }
+                    }
+                }
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    (join_rounds(&figures), failed)
+}
+
+fn draw(args: &Args, contenders: &[Contender], figures: &[Figure]) -> Result<(), CliError> {
+    let mut panels = Vec::new();
+    for reach in [Reach::Within, Reach::Between] {
+        for (bench, what) in [("lat", plot::What::Latency), ("bw", plot::What::Bandwidth)] {
+            let curves: Vec<plot::Curve> = contenders
+                .iter()
+                .filter(|c| c.reach == reach && !matches!(c.means, Means::Floors(_)))
+                .map(|c| plot::Curve {
+                    label: c.label.clone(),
+                    bold: matches!(c.means, Means::Weft { .. }),
+                    points: report::points(figures, bench, &c.label),
+                })
+                .filter(|curve| !curve.points.is_empty())
+                .collect();
+            if !curves.is_empty() {
+                let title = format!("{} {}", what.title(), reach.title());
+                panels.push(plot::Panel { title, what, curves });
+            }
+        }
+    }
+    if panels.is_empty() {
+        return Ok(());
+    }
+    plot::svg(&args.svg, &panels).map_err(CliError::Bench)?;
+    eprintln!("weft: plot in {}", args.svg.display());
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! What Weft is to reach, as data: a figure, what it is judged by, and how far it may be from that.
+
+use crate::bench::figure::{Figure, digits};
+
+/// Names a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The benchmark.
+    pub bench: &'static str,
+    /// Its device, or the contender's name.
+    pub device: &'static str,
+    /// Bytes of a message.
+    pub bytes: u64,
+    /// The way it was measured.
+    pub mode: Option<&'static str>,
+}
+
+/// How a figure is to stand to its base.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// At most so many times the base.
+    AtMost(f64),
+    /// At least so many times the base.
+    AtLeast(f64),
+    /// Half the difference (one way of a round trip) at most so many nanoseconds.
+    OneWayNs(f64),
+    /// Processor time for a byte at most so many times the base's.
+    CpuAtMost(f64),
+    /// At most so much, by itself.
+    Alone(f64),
+}
+
+/// One target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// For people.
+    pub name: &'static str,
+    /// The figure.
+    pub ours: Key,
+    /// What it is judged by.
+    pub base: Key,
+    /// How.
+    pub bound: Bound,
+}
+
+const fn key(bench: &'static str, device: &'static str, bytes: u64) -> Key {
+    Key { bench, device, bytes, mode: None }
+}
+
+const fn in_mode(key: Key, mode: &'static str) -> Key {
+    Key { mode: Some(mode), ..key }
+}
+
+const fn target(name: &'static str, ours: Key, bound: Bound, base: Key) -> Target {
+    Target { name, ours, base, bound }
+}
+
+const M: u64 = 1 << 20;
+const SHM_8: Key = key("lat", "weft shm", 8);
+const SHM_1M: Key = key("bw", "weft shm", M);
+const ETHER_8: Key = key("lat", "weft ether", 8);
+const ETHER_1M: Key = key("bw", "weft ether", M);
+
+/// All targets, for a cable whose frames are `mtu` bytes.
+pub fn targets(mtu: u64) -> Vec<Target> {
+    use Bound::{Alone, AtLeast, AtMost, CpuAtMost, OneWayNs};
+    let floor = |device, bytes| key("floor", device, bytes);
+    vec![
+        target("shm 8 B RTT", SHM_8, AtMost(2.2), floor("cache-line", 8)),
+        target("shm 4 KiB RTT", key("lat", "weft shm", 4096), AtMost(0.35), openmpi("lat", 4096)),
+        target("shm 1 MiB window, ordinary memory", SHM_1M, AtLeast(1.0), openmpi("bw", M)),
+        target(
+            "shm 1 MiB window, Weft's memory",
+            in_mode(SHM_1M, "weft-memory"),
+            AtLeast(1.4),
+            openmpi("bw", M),
+        ),
+        target("composite, one way", key("lat", "weft composite", 8), OneWayNs(10.0), SHM_8),
+        target("Ethernet 8 B RTT", ETHER_8, AtMost(1.25), floor("packet-ring", 64)),
+        target("Ethernet 8 B RTT", ETHER_8, AtMost(0.5), key("lat", "tcp sockets", 8)),
+        target(
+            "Ethernet 8 B RTT, udp link only",
+            key("lat", "weft ether udp", 8),
+            AtMost(1.2),
+            floor("udp-poll", 64),
+        ),
+        target("Ethernet 1 MiB window", ETHER_1M, AtLeast(0.9), floor("udp-stream", mtu)),
+        target("Ethernet 1 MiB window", ETHER_1M, AtLeast(1.8), key("bw", "tcp sockets", M)),
+        target("Ethernet 1 MiB window", ETHER_1M, CpuAtMost(1.0), key("bw", "tcp sockets", M)),
+        target(
+            "Ethernet 64 B messages one way",
+            key("rate", "weft ether", 64),
+            AtLeast(4.0),
+            floor("udp-rate", 64),
+        ),
+        target("token round 32", key("ring", "weft shm", 8), AtMost(1.5), floor("futex-ring", 0)),
+        target("a receiver that waits", IDLE, Alone(2.0), IDLE),
+    ]
+}
+
+const IDLE: Key = key("idle", "weft shm", 0);
+
+const fn openmpi(bench: &'static str, bytes: u64) -> Key {
+    key(bench, "openmpi sm", bytes)
+}
+
+/// How a target stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The figure, for people.
+    pub ours: String,
+    /// Its base, for people.
+    pub base: String,
+    /// The ratio or the difference.
+    pub ratio: String,
+    /// What was wanted.
+    pub wanted: String,
+    /// Whether it is reached.
+    pub reached: bool,
+}
+
+impl Key {
+    /// The figure of this name among `all`.
+    pub fn find<'a>(&self, all: &'a [Figure]) -> Option<&'a Figure> {
+        all.iter().find(|f| {
+            (f.bench.as_str(), f.device.as_str(), f.bytes, f.mode.as_deref())
+                == (self.bench, self.device, self.bytes, self.mode)
+        })
+    }
+}
+
+impl Target {
+    /// Judges; `None` when one of the two figures was not measured.
+    pub fn judge(&self, all: &[Figure]) -> Option<Verdict> {
+        let (ours, base) = (self.ours.find(all)?, self.base.find(all)?);
+        let (a, b) = (ours.value.number(), base.value.number());
+        let by = format!("{} ({})", base.value.text(), base.device);
+        let plain = |ratio: f64, sign: &str, bound: f64, reached: bool| Verdict {
+            ours: ours.value.text(),
+            base: by.clone(),
+            ratio: format!("{} x", digits(ratio)),
+            wanted: format!("{sign} {bound} x"),
+            reached,
+        };
+        Some(match self.bound {
+            Bound::AtMost(bound) => plain(a / b, "<=", bound, a <= bound * b),
+            Bound::AtLeast(bound) => plain(a / b, ">=", bound, a >= bound * b),
+            Bound::OneWayNs(bound) => {
+                let more = (a - b) * 1000.0 / 2.0;
+                let (ratio, wanted) = (format!("{more:+.1} ns"), format!("<= +{bound} ns"));
+                Verdict { ratio, wanted, ..plain(a / b, "", bound, more <= bound) }
+            }
+            Bound::CpuAtMost(bound) => {
+                let (a, b) = (ours.cpu_s_per_gb?, base.cpu_s_per_gb?);
+                Verdict {
+                    ours: format!("{} s/GB", digits(a)),
+                    base: format!("{} s/GB ({})", digits(b), base.device),
+                    ..plain(a / b, "<=", bound, a <= bound * b)
+                }
+            }
+            Bound::Alone(bound) => Verdict {
+                base: String::new(),
+                ratio: ours.value.text(),
+                wanted: format!("<= {bound} %"),
+                ..plain(1.0, "", bound, a <= bound)
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figure::{Spread, Value};
+
+    fn figure(bench: &str, device: &str, bytes: u64, value: Value) -> Figure {
+        let (bench, device) = (bench.into(), device.into());
+        Figure { bench, device, ranks: 2, bytes, mode: None, value, cpu_s_per_gb: Some(0.5) }
+    }
+
+    fn rtt(p50: f64) -> Value {
+        Value::RttUs(Spread { p50, ..Spread::default() })
+    }
+
+    #[test]
+    fn ratios_are_judged_on_the_right_side() {
+        let all = [
+            figure("lat", "weft shm", 8, rtt(0.3)),
+            figure("lat", "weft composite", 8, rtt(0.33)),
+            figure("floor", "cache-line", 8, rtt(0.1)),
+            figure("bw", "weft ether", M, Value::BandwidthMbS(5000.0)),
+            figure("bw", "tcp sockets", M, Value::BandwidthMbS(2500.0)),
+        ];
+        let verdicts: Vec<(&str, Verdict)> =
+            targets(1500).iter().filter_map(|t| Some((t.name, t.judge(&all)?))).collect();
+        let reached: Vec<(&str, bool)> = verdicts.iter().map(|(n, v)| (*n, v.reached)).collect();
+        assert_eq!(
+            reached,
+            [
+                ("shm 8 B RTT", false),
+                ("composite, one way", false),
+                ("Ethernet 1 MiB window", true),
+                ("Ethernet 1 MiB window", true)
+            ]
+        );
+        assert_eq!(verdicts[1].1.ratio, "+15.0 ns");
+    }
+}

@@ -1,0 +1,177 @@
+//! Curves over message size on logarithmic axes, as an SVG file.
+
+mod axis;
+
+use std::path::Path;
+
+use plotters::prelude::*;
+
+use axis::Axis;
+
+use crate::bench::figure::size_text;
+
+/// What a panel shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Round-trip times, us: less is better.
+    Latency,
+    /// MB/s: more is better.
+    Bandwidth,
+}
+
+impl What {
+    /// For people.
+    pub fn title(self) -> &'static str {
+        match self {
+            What::Latency => "Round-trip time",
+            What::Bandwidth => "Bandwidth",
+        }
+    }
+
+    fn axis(self) -> &'static str {
+        match self {
+            What::Latency => "median round-trip time, us (lower is better)",
+            What::Bandwidth => "MB/s, windows of 32 messages (higher is better)",
+        }
+    }
+}
+
+/// One contender's figures.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// What the legend says.
+    pub label: String,
+    /// Drawn thick.
+    pub bold: bool,
+    /// Message size in bytes, and the figure.
+    pub points: Vec<(u64, f64)>,
+}
+
+/// One diagram.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// Its heading.
+    pub title: String,
+    /// What it shows.
+    pub what: What,
+    /// The curves in the legend's order.
+    pub curves: Vec<Curve>,
+}
+
+const PANEL: (u32, u32) = (720, 520);
+const COLUMNS: usize = 2;
+
+/// Colours that stay apart for most kinds of colour blindness (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(213, 94, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(80, 80, 80),
+];
+
+/// Draws the panels, two in a row, into the file at `path`.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn svg(path: &Path, panels: &[Panel]) -> Result<(), String> {
+    let text = render(panels)?;
+    if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent).map_err(|e| format!("make {}: {e}", parent.display()))?;
+    }
+    std::fs::write(path, text).map_err(|e| format!("write {}: {e}", path.display()))
+}
+
+fn render(panels: &[Panel]) -> Result<String, String> {
+    let mut text = String::new();
+    {
+        let columns = panels.len().clamp(1, COLUMNS);
+        let rows = panels.len().div_ceil(COLUMNS).max(1);
+        let size = (PANEL.0 * columns as u32, PANEL.1 * rows as u32);
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        root.fill(&WHITE).map_err(|e| e.to_string())?;
+        for (area, panel) in root.split_evenly((rows, columns)).iter().zip(panels) {
+            draw(area, panel).map_err(|e| format!("cannot draw {}: {e}", panel.title))?;
+        }
+        root.present().map_err(|e| e.to_string())?;
+    }
+    Ok(text)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn draw(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::Error>> {
+    let points = || panel.curves.iter().flat_map(|c| c.points.iter().copied());
+    let x = Axis::sizes(points().map(|p| p.0 as f64));
+    let y = Axis::figures(points().map(|p| p.1));
+    let mut chart = ChartBuilder::on(area)
+        .caption(&panel.title, ("sans-serif", 22))
+        .margin(14)
+        .x_label_area_size(48)
+        .y_label_area_size(66)
+        .build_cartesian_2d(x.clone(), y.clone())?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .x_labels(x.ticks.len())
+        .y_labels(y.ticks.len())
+        .x_label_formatter(&|v| size_text(v.exp2().round() as u64))
+        .y_label_formatter(&|v| axis::number(10f64.powf(*v)))
+        .x_desc("message size, bytes")
+        .y_desc(panel.what.axis())
+        .label_style(("sans-serif", 14))
+        .axis_desc_style(("sans-serif", 15))
+        .draw()?;
+    for (i, curve) in panel.curves.iter().enumerate() {
+        let colour = COLOURS[i % COLOURS.len()];
+        let style = colour.stroke_width(if curve.bold { 4 } else { 2 });
+        let at: Vec<(f64, f64)> =
+            curve.points.iter().map(|p| ((p.0.max(1) as f64).log2(), p.1.log10())).collect();
+        chart
+            .draw_series(LineSeries::new(at.iter().copied(), style))?
+            .label(&curve.label)
+            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 24, y)], style));
+        let radius = if curve.bold { 5 } else { 4 };
+        chart.draw_series(at.iter().map(|&p| Circle::new(p, radius, colour.filled())))?;
+    }
+    let corner = match panel.what {
+        What::Latency => SeriesLabelPosition::UpperLeft,
+        What::Bandwidth => SeriesLabelPosition::LowerRight,
+    };
+    chart
+        .configure_series_labels()
+        .position(corner)
+        .legend_area_size(34)
+        .margin(12)
+        .background_style(WHITE.mix(0.9))
+        .border_style(BLACK.mix(0.3))
+        .label_font(("sans-serif", 15))
+        .draw()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plot_names_every_curve_and_axis() {
+        let curve = |label: &str, by: f64| Curve {
+            label: label.into(),
+            bold: by < 1.5,
+            points: vec![(8, 4.0 * by), (4096, 9.0 * by), (1 << 20, 300.0 * by)],
+        };
+        let panel = |what: What| Panel {
+            title: what.title().into(),
+            what,
+            curves: vec![curve("weft ether", 1.0), curve("tcp sockets", 2.0)],
+        };
+        let text = render(&[panel(What::Latency), panel(What::Bandwidth)]).unwrap();
+        for word in ["weft ether", "tcp sockets", "message size", "lower is better", "4K", "1M"] {
+            assert!(text.contains(word), "{word}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+/*
+ * Two MPI ranks measured the way `weft bench` measures Weft: messages there and back, windows of 32
+ * messages, barriers. Writes one JSON object per figure to standard output. `weft compare` compiles
+ * and runs it; by hand: mpicc -O2 pair.c -o pair && mpiexec -n 2 ./pair NAME MS lat 8 4096 bw 1048576
+ *
+ * Arguments: the name to write as the device, milliseconds per figure, then the names of benchmarks
+ * (lat, bw, barrier), each followed by message sizes in bytes.
+ */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WINDOW 32
+#define SAMPLES_MAX 2000000
+/* Shorter times are taken several at once, so that reading the clock does not count. */
+#define SAMPLE_NS 2000.0
+
+static int rank, ranks;
+static const char *device;
+static double *samples;
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Every rank on a processor of its own, chosen before MPI starts threads. */
+static void pin(void)
+{
+    const char *names[] = {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
+    cpu_set_t usable, mine;
+    int i, cpu, left = 0;
+
+    for (i = 0; i < 3 && !getenv(names[i]); i++)
+        ;
+    if (i == 3 || sched_getaffinity(0, sizeof usable, &usable))
+        return;
+    left = atoi(getenv(names[i])) % CPU_COUNT(&usable);
+    for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &usable) && left-- == 0) {
+            CPU_ZERO(&mine);
+            CPU_SET(cpu, &mine);
+            sched_setaffinity(0, sizeof mine, &mine);
+            return;
+        }
+    }
+}
+
+static void there_and_back(char *buf, int bytes, long times)
+{
+    for (long i = 0; i < times; i++) {
+        if (rank == 0) {
+            MPI_Send(buf, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+            MPI_Recv(buf, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else if (rank == 1) {
+            MPI_Recv(buf, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(buf, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+        }
+    }
+}
+
+static void windows(char *buf, int bytes, long times)
+{
+    MPI_Request all[WINDOW];
+    char back = 0;
+
+    for (long i = 0; i < times; i++) {
+        if (rank == 0) {
+            for (int w = 0; w < WINDOW; w++)
+                MPI_Isend(buf, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &all[w]);
+            MPI_Waitall(WINDOW, all, MPI_STATUSES_IGNORE);
+            MPI_Recv(&back, 1, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else if (rank == 1) {
+            for (int w = 0; w < WINDOW; w++)
+                MPI_Irecv(buf, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &all[w]);
+            MPI_Waitall(WINDOW, all, MPI_STATUSES_IGNORE);
+            MPI_Send(&back, 1, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+        }
+    }
+}
+
+static void barriers(char *buf, int bytes, long times)
+{
+    (void)buf, (void)bytes;
+    for (long i = 0; i < times; i++)
+        MPI_Barrier(MPI_COMM_WORLD);
+}
+
+typedef void (*work)(char *, int, long);
+
+/* How many times take about `ns`, agreed on by all ranks. */
+static long calibrate(work once, char *buf, int bytes, double ns)
+{
+    long times = 2;
+    for (;;) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        double start = now_ns();
+        once(buf, bytes, times);
+        double took = now_ns() - start;
+        MPI_Bcast(&took, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        if (took > ns / 20) {
+            long fit = (long)(times * ns / took);
+            return fit < 1 ? 1 : fit;
+        }
+        times *= took < ns / 400 ? 10 : 2;
+    }
+}
+
+static void measure(const char *name, work once, int bytes, double ms)
+{
+    char *buf = aligned_alloc(4096, ((size_t)bytes / 4096 + 1) * 4096);
+    double total = 0, start;
+
+    if (!buf)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    memset(buf, rank + 1, bytes);
+    long times = calibrate(once, buf, bytes, ms * 1e6);
+    long batch = (long)(SAMPLE_NS / (ms * 1e6 / times));
+    batch = batch < 1 ? 1 : batch;
+    long rounds = times / batch < 1 ? 1 : times / batch;
+    if (rounds > SAMPLES_MAX)
+        rounds = SAMPLES_MAX;
+    MPI_Barrier(MPI_COMM_WORLD);
+    start = now_ns();
+    for (long i = 0; i < rounds; i++) {
+        once(buf, bytes, batch);
+        double now = now_ns();
+        samples[i] = (now - start) / batch / 1000;
+        total += samples[i];
+        start = now;
+    }
+    free(buf);
+    if (rank != 0)
+        return;
+    qsort(samples, rounds, sizeof *samples, ascending);
+    printf("{\"bench\":\"%s\",\"device\":\"%s\",\"ranks\":%d,\"bytes\":%d,", name, device, ranks,
+           bytes);
+    if (once == windows)
+        printf("\"bandwidth_mb_s\":%.3f}\n", (double)bytes * WINDOW / (total / rounds));
+    else
+        printf("\"%s\":{\"min\":%.4f,\"p50\":%.4f,\"p99\":%.4f,\"mean\":%.4f}}\n",
+               once == barriers ? "time_us" : "rtt_us", samples[0], samples[rounds / 2],
+               samples[rounds * 99 / 100], total / rounds);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = NULL;
+    work once = NULL;
+
+    if (argc < 4) {
+        fprintf(stderr, "usage: %s NAME MS {lat|bw|barrier} SIZE...\n", argv[0]);
+        return 2;
+    }
+    pin();
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    device = argv[1];
+    samples = malloc(SAMPLES_MAX * sizeof *samples);
+    if (!samples)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    memset(samples, 0, SAMPLES_MAX * sizeof *samples);
+    for (int i = 3; i < argc; i++) {
+        if (!strcmp(argv[i], "lat"))
+            name = argv[i], once = there_and_back;
+        else if (!strcmp(argv[i], "bw"))
+            name = argv[i], once = windows;
+        else if (!strcmp(argv[i], "barrier"))
+            name = argv[i], once = barriers;
+        else if (once)
+            measure(name, once, atoi(argv[i]), atof(argv[2]));
+    }
+    free(samples);
+    MPI_Finalize();
+    return 0;
+}
