@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench build lint doc fuzz loom miri clean install
+.PHONY: help demo test bench build lint fmt doc fuzz loom miri clean install
 
 PREFIX ?= /usr/local
 # Seconds for each harness of `make fuzz`.
@@ -34,6 +34,10 @@ lint: ## formatting, clippy with warnings as errors, and the tidy rules
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test -p weft-tests --test it tidy
+
+fmt: ## formats the code, long comment lines included
+	@scripts/wrap_comments.py
+	cargo fmt --all
 
 doc: ## the library's documentation, in target/doc
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

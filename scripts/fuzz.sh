@@ -4,11 +4,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
-harnesses=$(cargo test -q --release -p weft-fuzz --test fuzz -- --list | sed -n 's/: test$//p')
-count=$(wc -l <<<"$harnesses")
-echo "$count harnesses, $seconds s each"
-for harness in $harnesses; do
-    echo "== $harness"
-    BOLERO_RANDOM_ITERATIONS=1000000000 BOLERO_RANDOM_TEST_TIME_MS=$((seconds * 1000)) \
-        cargo test -q --release -p weft-fuzz --test fuzz -- --exact "$harness"
-done
+
+# run PACKAGE FILTER TARGET...: every test of that target whose name has the filter in it.
+run() {
+    local harness
+    for harness in $(cargo test -q --release -p "$1" "${@:3}" -- --list "$2" | sed -n 's/: test$//p'); do
+        echo "== $harness: $seconds s"
+        BOLERO_RANDOM_ITERATIONS=1000000000000 BOLERO_RANDOM_TEST_TIME_MS=$((seconds * 1000)) \
+            cargo test -q --release -p "$1" "${@:3}" -- --exact "$harness"
+    done
+}
+
+run weft-fuzz "" --test fuzz
+run weft-proto random_operations --lib

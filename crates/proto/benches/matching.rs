@@ -39,7 +39,8 @@ fn posted(c: &mut Criterion) {
     group.finish();
 }
 
-/// Each iteration stores a message and posts the receive that takes it; `waiting` others are stored.
+/// Each iteration stores a message and posts the receive that takes it; `waiting` others are
+/// stored.
 fn unexpected(c: &mut Criterion) {
     let mut group = c.benchmark_group("keep, post");
     for waiting in [0u64, 3, 100, 10_000] {

@@ -133,8 +133,8 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
 }
 
-/// Paths in backticks on a page, like `crates/sys/src/ns.rs`, are there. Names with a placeholder or
-/// a pattern in them are not looked for.
+/// Paths in backticks on a page, like `crates/sys/src/ns.rs`, are there. Names with a placeholder
+/// or a pattern in them are not looked for.
 pub fn named_paths(files: &[File], exists: impl Fn(&Path) -> bool) -> Vec<String> {
     const ROOMS: &[&str] = &["crates/", "tests/", "docs/", "scripts/", "fuzz/", "examples/"];
     let mut found = Vec::new();

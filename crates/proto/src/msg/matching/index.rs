@@ -2,8 +2,8 @@
 //!
 //! Open addressing with linear probing and backward-shift deletion: no tombstones, so that the
 //! table is as fast after a million matches as after one. Keys are not stored: the caller compares
-//! with the first slot of a queue. That the slots of one key share a bucket keeps a search O(1) also
-//! where ten thousand messages have the same key.
+//! with the first slot of a queue. That the slots of one key share a bucket keeps a search O(1)
+//! also where ten thousand messages have the same key.
 
 use super::queue::{Ends, Links};
 use super::slab::NIL;

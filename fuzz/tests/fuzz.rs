@@ -1,0 +1,112 @@
+//! The harnesses as tests. The numbers of iterations are what `cargo test` runs; `make fuzz`
+//! overrides them.
+
+use bolero::check;
+use weft_fuzz::{ring, text, wire};
+
+/// Miri is a thousand times slower.
+const fn times(iterations: usize) -> usize {
+    if cfg!(miri) { 20 } else { iterations }
+}
+
+#[test]
+fn wire_frames() {
+    check!().with_iterations(times(100_000)).with_max_len(300).for_each(wire::frame);
+}
+
+#[test]
+fn wire_frames_with_a_right_start() {
+    // Random bytes hardly ever begin like a frame; these do, and go deeper.
+    check!().with_iterations(times(100_000)).with_max_len(300).for_each(|bytes| {
+        let mut frame = bytes.to_vec();
+        for (place, byte) in frame.iter_mut().zip([weft_wire::MAGIC, weft_wire::VERSION]) {
+            *place = byte;
+        }
+        if let Some(kind) = frame.get_mut(8) {
+            *kind %= 4;
+        }
+        if let [_, .., a, b] = frame.as_mut_slice().get_mut(..12).unwrap_or_default() {
+            (*a, *b) = (*a % 64, 0);
+        }
+        wire::frame(&frame);
+        // Chunks whose kinds are known ones.
+        for byte in frame.iter_mut().skip(weft_wire::HEADER_LEN) {
+            *byte %= 12;
+        }
+        wire::chunks(&frame, frame.len());
+    });
+}
+
+#[test]
+fn wire_addresses() {
+    check!().with_iterations(times(50_000)).with_type::<[u8; 64]>().for_each(|bytes| {
+        wire::address(bytes);
+        let mut ours = *bytes;
+        ours[0] = 1;
+        wire::address(&ours);
+        wire::address(&bytes[..usize::from(bytes[1] % 64)]);
+    });
+}
+
+#[test]
+fn text_from_the_environment() {
+    check!().with_iterations(times(50_000)).with_type::<String>().for_each(|string: &String| {
+        text::fault(string);
+        text::kinds(string);
+        text::interfaces(string);
+    });
+}
+
+#[test]
+fn text_of_known_words() {
+    const WORDS: &[&str] = &[
+        "loss",
+        "dup",
+        "reorder",
+        "delay",
+        "delay_us",
+        "corrupt",
+        "seed",
+        "=",
+        "%",
+        ",",
+        "1",
+        "0.5",
+        "-",
+        "1e9",
+        "NaN",
+        "inf",
+        " ",
+        "packet",
+        "udp",
+        "eth0",
+        "!",
+        "*",
+        "10.0.0.0/8",
+        "/",
+        "::1",
+        "fe80::/64",
+        "99999999999999999999",
+    ];
+    check!().with_iterations(times(50_000)).with_type::<Vec<u8>>().for_each(|picks| {
+        let words = picks.iter().map(|&pick| WORDS[usize::from(pick) % WORDS.len()]);
+        let string: String = words.collect();
+        text::fault(&string);
+        text::kinds(&string);
+        text::interfaces(&string);
+    });
+}
+
+#[test]
+fn rings_used_at_random() {
+    check!().with_iterations(times(10_000)).with_type().for_each(|s: &Vec<ring::Step>| {
+        ring::honest(s);
+    });
+}
+
+#[test]
+fn rings_with_a_hostile_peer() {
+    check!().with_iterations(times(10_000)).with_type().for_each(|s: &Vec<ring::Step>| {
+        ring::hostile(s);
+    });
+}
