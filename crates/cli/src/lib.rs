@@ -14,6 +14,7 @@ pub mod compare;
 pub mod error;
 pub mod lab;
 pub mod output;
+pub mod run;
 pub mod plot;
 
 pub use error::CliError;
@@ -31,6 +32,12 @@ struct Cli {
 enum Command {
     /// Makes, shows and uses virtual clusters of network namespaces
     Lab(lab::Args),
+    /// Runs a native program as a job
+    Run(run::Args),
+    #[command(hide = true)]
+    RunAgent,
+    #[command(hide = true)]
+    RunProbe(run::probe::Args),
     #[command(hide = true)]
     LabHolder(lab::holder::Args),
     /// Measures this machine, and Weft on it
@@ -45,6 +52,9 @@ pub fn main() -> ExitCode {
     output::start_logging();
     let done: Result<ExitCode, CliError> = match cli.command {
         Command::Lab(args) => lab::run(&args),
+        Command::Run(args) => run::run(&args).map_err(CliError::from),
+        Command::RunAgent => run::agent::run(),
+        Command::RunProbe(args) => run::probe::run(&args),
         Command::LabHolder(args) => lab::holder::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
