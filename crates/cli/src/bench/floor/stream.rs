@@ -146,7 +146,7 @@ impl Patience {
     /// Whether `progress` has not changed for too long.
     fn over(&mut self, progress: u64) -> bool {
         self.looks = self.looks.wrapping_add(1);
-        if self.looks % 256 != 0 {
+        if !self.looks.is_multiple_of(256) {
             return false;
         }
         let now = now_ns();
