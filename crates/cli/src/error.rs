@@ -18,6 +18,9 @@ pub enum CliError {
     /// The job could not be joined.
     #[error(transparent)]
     Wireup(#[from] weft::wireup::WireupError),
+    /// A job could not be started.
+    #[error(transparent)]
+    Run(#[from] crate::run::RunError),
     /// A system call failed.
     #[error("{doing}: {cause}")]
     Io {
