@@ -2,5 +2,6 @@
 //! networks to run them on.
 #![forbid(unsafe_code)]
 
+pub mod device_conformance;
 pub mod link_conformance;
 pub mod segment;

@@ -27,10 +27,19 @@ pub struct Producer {
     used: u32,
     /// What the consumer had given back when it was last looked at.
     back: Place,
-    /// What was reserved last: bytes of payload, and units of the data area.
-    reserved: Option<(usize, u32)>,
+    reserved: Option<Reserved>,
     /// The length that last found no room.
     refused: usize,
+}
+
+/// What was reserved last.
+#[derive(Clone, Copy)]
+struct Reserved {
+    /// Where its payload lies in the memory, and how many bytes it has.
+    at: usize,
+    len: usize,
+    /// Units of the data area that it takes.
+    take: u32,
 }
 
 impl Producer {
@@ -79,12 +88,22 @@ impl Producer {
                 return Err(Refused::Full);
             }
         }
-        self.reserved = Some((len, take));
+        self.reserved = Some(Reserved { at, len, take });
+        Ok(self.space())
+    }
+
+    /// The room that was reserved last, again.
+    ///
+    /// # Panics
+    /// If nothing was reserved.
+    #[inline]
+    pub fn space(&mut self) -> &mut [u8] {
+        let Reserved { at, len, .. } = self.reserved.expect("something was reserved");
         self.mem.note(at, len.max(1), true);
         // SAFETY: `at..at + len` lies inside the slot or the data area, hence inside the memory. The
         // consumer has given this room back (or never had it) and takes it again only after `commit`
         // has released it; the memory is always initialised (zeros at first).
-        Ok(unsafe { slice::from_raw_parts_mut(self.mem.at(at), len) })
+        unsafe { slice::from_raw_parts_mut(self.mem.at(at), len) }
     }
 
     /// Puts what was reserved last into the ring as one item.
@@ -93,7 +112,7 @@ impl Producer {
     /// If nothing was reserved.
     #[inline]
     pub fn commit(&mut self, kind: u8, head: Head) {
-        let (len, take) = self.reserved.take().expect("commit follows reserve");
+        let Reserved { len, take, .. } = self.reserved.take().expect("commit follows reserve");
         let at = self.geometry.slot_at(self.put);
         self.mem.note(at, 1, true);
         // SAFETY: the slot is inside the memory; the three words after its first are ours until the

@@ -17,6 +17,49 @@ pub enum Error {
         /// How it was noticed.
         why: String,
     },
+    /// A peer has ended in good order, and what was asked of it can no longer come.
+    #[error("rank {peer} ({name}) has ended: it closed its context in good order")]
+    PeerClosed {
+        /// Its number.
+        peer: PeerId,
+        /// Its node and process, for people.
+        name: String,
+    },
+    /// No link to other nodes can be used.
+    #[error("no link to other nodes can be used: {why}")]
+    NoLinks {
+        /// Each link's reason and its cure.
+        why: String,
+    },
+    /// The rank has the channel open already.
+    #[error(
+        "rank {rank} of this job has channel {channel} open already: close it first, or open another \
+         channel"
+    )]
+    ChannelTaken {
+        /// The channel.
+        channel: u16,
+        /// The rank.
+        rank: u32,
+    },
+    /// There is no such device.
+    #[error("there is no device {name:?}: there are composite, shm, ether and loopback")]
+    UnknownDevice {
+        /// What was asked for.
+        name: String,
+    },
+    /// A `WEFT_*` variable cannot be read.
+    #[error("{why}")]
+    Setting {
+        /// The variable, its value, and what was expected.
+        why: String,
+    },
+    /// The ranks did not find each other.
+    #[error("the ranks of the job did not find each other: {why}")]
+    WireUp {
+        /// What went wrong.
+        why: String,
+    },
     /// No device can carry messages to a peer.
     #[error("cannot reach rank {peer} ({name}): {why}")]
     Unreachable {
@@ -102,7 +145,18 @@ pub enum Error {
     },
 }
 
+impl From<crate::env::EnvError> for Error {
+    fn from(error: crate::env::EnvError) -> Error {
+        Error::setting(error)
+    }
+}
+
 impl Error {
+    /// [`Error::Setting`].
+    pub fn setting(why: impl std::fmt::Display) -> Error {
+        Error::Setting { why: why.to_string() }
+    }
+
     /// [`Error::Os`].
     pub fn os(doing: impl Into<String>, cause: impl std::fmt::Display) -> Error {
         Error::Os { doing: doing.into(), why: cause.to_string() }

@@ -1,4 +1,47 @@
-//! Message passing over shared memory and plain Ethernet.
+//! Message passing over shared memory and plain Ethernet, for small clusters of ordinary computers.
+//!
+//! A program runs as several processes, the *ranks* of a *job*, on one machine or several. Each opens a
+//! [`Context`](context::Context) on a channel and can then send messages to every other rank:
+//!
+//! ```no_run
+//! use weft::context::{Context, ContextOptions};
+//! use weft::wireup::Job;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut job = Job::from_env()?;
+//! let mut context = Context::open(&mut job, &ContextOptions::from_env()?)?;
+//! if context.rank() == 0 {
+//!     let mut message = context.reserve(1, 5)?;
+//!     message.bytes().copy_from_slice(b"hello");
+//!     message.send_tagged(7);
+//! } else {
+//!     let message = context.recv()?;
+//!     println!("rank {} says {}", message.source(), String::from_utf8_lossy(&message));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Layers
+//!
+//! | layer | is | module |
+//! |---|---|---|
+//! | endpoint | tagged messages of any size, matched as MPI does | [`endpoint`] |
+//! | context | a channel with numbered peers; messages built and read in place | [`context`] |
+//! | station | the lock, polite waiting, and the tender thread (private) | |
+//! | device | a whole, reliable message service for one medium | [`device`] |
+//! | | shared memory of one node | [`shm`] |
+//! | | Ethernet: the protocol engine over lossy links | [`ether`] |
+//! | | the process itself | [`loopback`] |
+//! | | several devices as one, by a table | [`composite`] |
+//! | wire-up | how ranks find each other under a launcher | [`wireup`] |
+//!
+//! A context is for messages that fit one piece and are taken in the order of their arrival; its
+//! messages cost the least. An endpoint adds tags, matching, sizes without limit, and operations that
+//! go on while the program computes.
+//!
+//! Every wait is polite (it spins briefly, yields, then sleeps), and none is for ever: what waits for a
+//! process that dies ends in an error that names it.
 #![forbid(unsafe_code)]
 
 pub mod address;
@@ -8,7 +51,9 @@ pub mod device;
 pub mod endpoint;
 pub mod env;
 pub mod error;
+pub mod ether;
 pub mod loopback;
+pub mod shm;
 pub mod wireup;
 
 mod patience;

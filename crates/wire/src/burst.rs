@@ -41,6 +41,11 @@ impl Burst {
         self.count = 0;
     }
 
+    /// The most bytes that it can hold.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Where the burst goes.
     pub fn to(&self) -> LinkAddr {
         self.to

@@ -1,4 +1,5 @@
 //! Integration tests of Weft: one binary, a module per part.
 
+mod devices;
 mod links;
 mod tidy;

@@ -83,7 +83,7 @@ impl Peer {
 
     /// A padded frame that tries a size out.
     fn fill_probe(&mut self, hub: &mut Hub, now: Instant, burst: &mut Burst) -> Option<LinkId> {
-        let at = self.paths.iter().position(|p| p.search.due && p.up && !p.suspect)?;
+        let at = self.paths.iter().position(|p| p.search.due && !p.suspect && p.takes_words())?;
         let path = &mut self.paths[at];
         path.search.due = false;
         let size = path.search.size();
@@ -241,7 +241,7 @@ impl Peer {
 
     /// What has to be said even if nothing else is: acknowledgements, credit, pings.
     fn fill_words(&mut self, hub: &mut Hub, now: Instant, burst: &mut Burst) -> Option<LinkId> {
-        let ping = self.paths.iter().position(|p| p.ping && p.up);
+        let ping = self.paths.iter().position(|p| p.ping && p.takes_words());
         let due = self.flow.due || self.spaces.iter().any(|s| s.is_due());
         let at = match ping {
             Some(at) => at,
@@ -275,8 +275,8 @@ impl Peer {
     /// The path for acknowledgements: the quickest that works, whatever its window.
     fn voice(&self, hub: &Hub) -> Option<usize> {
         rail::urgent(&self.paths, &hub.links, 1).or_else(|| {
-            let sound = self.paths.iter().position(|p| p.up && !p.suspect);
-            sound.or_else(|| self.paths.iter().position(|p| p.up))
+            let sound = self.paths.iter().position(|p| p.takes_words() && !p.suspect);
+            sound.or_else(|| self.paths.iter().position(|p| p.takes_words()))
         })
     }
 

@@ -75,8 +75,7 @@ impl Path {
     /// Whether a frame of `bytes` may go out now.
     #[inline]
     pub fn can_send(&self, bytes: usize) -> bool {
-        self.up
-            && self.pause_until.is_none()
+        self.takes_words()
             && (self.extra > 0 || self.room() >= bytes.min(self.mtu) as u64)
     }
 }

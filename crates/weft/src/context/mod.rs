@@ -7,16 +7,21 @@
 //! matching there is the endpoint.
 
 mod message;
+mod open;
 mod work;
+
+use std::sync::Arc;
 
 use weft_wire::{Envelope, Kind, PeerId};
 
 use crate::device::{Caps, Counters, Device};
 use crate::error::Error;
-use crate::patience::{Patience, SPIN_NS};
+use crate::patience::Patience;
+use crate::shm::{Region, Regions};
 use crate::station::{Station, Work};
 
 pub use message::{Message, SendBuf};
+pub use open::{ContextOptions, DeviceKind};
 use work::ContextWork;
 
 /// How long an ending context goes on, at most, until what it has sent has arrived, ns.
@@ -37,6 +42,11 @@ pub struct Place {
 pub struct Context {
     station: Option<Station<ContextWork>>,
     place: Place,
+    spin_ns: u64,
+    /// Where memory is allocated that peers of the node copy from directly.
+    regions: Arc<Regions>,
+    /// What is to be kept as long as the context: its claim on the channel.
+    kept: Option<Box<dyn Send + Sync>>,
 }
 
 impl Context {
@@ -44,9 +54,23 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Os`] when the tender thread cannot be started.
-    pub fn on_device(device: Box<dyn Device>, place: Place) -> Result<Context, Error> {
-        let station = Station::new(ContextWork::new(device), patience(&place))?;
-        Ok(Context { station: Some(station), place })
+    pub fn on_device(
+        device: Box<dyn Device>,
+        place: Place,
+        spin_ns: u64,
+    ) -> Result<Context, Error> {
+        let station = Station::new(ContextWork::new(device), patience(&place, spin_ns))?;
+        let regions = Arc::default();
+        Ok(Context { station: Some(station), place, spin_ns, regions, kept: None })
+    }
+
+    /// Memory for messages that a peer of the same node copies from directly, which is faster than any
+    /// other way for large ones. It may be used like any other memory as well.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when memory is short.
+    pub fn allocate(&self, len: usize) -> Result<Region, Error> {
+        self.regions.allocate(len)
     }
 
     fn station(&self) -> &Station<ContextWork> {
@@ -185,17 +209,27 @@ impl Context {
         self.station().lock().device.counters()
     }
 
-    /// The device and the place, for an endpoint to take over.
-    pub(crate) fn into_device(mut self) -> Option<(Box<dyn Device>, Place)> {
-        let work = self.station.take()?.into_inner()?;
-        Some((work.device, self.place))
+    /// What an endpoint takes over. `None`: the context has no state any more.
+    pub(crate) fn into_parts(mut self) -> Option<Parts> {
+        let device = self.station.take()?.into_inner()?.device;
+        let regions = Arc::clone(&self.regions);
+        let kept = self.kept.take();
+        Some(Parts { device, place: self.place, spin_ns: self.spin_ns, regions, kept })
     }
 }
 
+/// What a context is made of.
+pub(crate) struct Parts {
+    pub(crate) device: Box<dyn Device>,
+    pub(crate) place: Place,
+    pub(crate) spin_ns: u64,
+    pub(crate) regions: Arc<Regions>,
+    pub(crate) kept: Option<Box<dyn Send + Sync>>,
+}
+
 /// How to wait in a context at `place`.
-pub(crate) fn patience(place: &Place) -> Patience {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    Patience::new(SPIN_NS, place.on_node as usize, cores)
+pub(crate) fn patience(place: &Place, spin_ns: u64) -> Patience {
+    Patience::new(spin_ns, place.on_node as usize, weft_sys::cpu::usable())
 }
 
 /// Says goodbye and goes on, within a limit, until what was sent has arrived.

@@ -16,14 +16,17 @@ mod scope;
 mod tests;
 mod work;
 
+use std::sync::Arc;
+
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId};
 
-use crate::context::{Context, Place, close, patience};
+use crate::context::{Context, Parts, Place, close, patience};
 use crate::device::Counters;
 use crate::error::Error;
+use crate::shm::{Region, Regions};
 use crate::station::Station;
 
 pub use ops::Status;
@@ -37,6 +40,8 @@ use work::{EndpointWork, Outgoing, Started};
 pub struct Endpoint {
     station: Station<EndpointWork>,
     place: Place,
+    regions: Arc<Regions>,
+    _kept: Option<Box<dyn Send + Sync>>,
 }
 
 impl Endpoint {
@@ -45,12 +50,22 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Os`] when the tender thread cannot be started.
     pub fn new(context: Context) -> Result<Endpoint, Error> {
-        let (device, place) = context
-            .into_device()
+        let Parts { device, place, spin_ns, regions, kept } = context
+            .into_parts()
             .ok_or_else(|| Error::os("taking the context over", "it has ended already"))?;
         let others = place.size.saturating_sub(1) as usize;
-        let station = Station::new(EndpointWork::new(device, others), patience(&place))?;
-        Ok(Endpoint { station, place })
+        let work = EndpointWork::new(device, others);
+        let station = Station::new(work, patience(&place, spin_ns))?;
+        Ok(Endpoint { station, place, regions, _kept: kept })
+    }
+
+    /// Memory for messages that a peer of the same node copies from directly: see
+    /// [`Context::allocate`].
+    ///
+    /// # Errors
+    /// [`Error::Os`] when memory is short.
+    pub fn allocate(&self, len: usize) -> Result<Region, Error> {
+        self.regions.allocate(len)
     }
 
     /// This process's number among its peers.

@@ -11,7 +11,7 @@ fn endpoint() -> Endpoint {
     let mut device = Loopback::new(me);
     device.associate(PeerId(0), &me).unwrap();
     let place = Place { rank: PeerId(0), size: 1, on_node: 1 };
-    Endpoint::new(Context::on_device(Box::new(device), place).unwrap()).unwrap()
+    Endpoint::new(Context::on_device(Box::new(device), place, 0).unwrap()).unwrap()
 }
 
 fn pattern(len: usize) -> Vec<u8> {

@@ -1,0 +1,258 @@
+//! The links of an ether device: opened when first needed, polled in turn, watched for coming up and
+//! going down.
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use weft_link::{Link, LinkError, LinkOptions, Wrappers, open_links};
+use weft_proto::{Engine, Instant, LinkSpec};
+use weft_wire::{Burst, LinkId};
+
+use crate::error::Error;
+
+/// How often the state of the interfaces is looked at, ns.
+const STATE_INTERVAL_NS: u64 = 20_000_000;
+
+/// A link whose polls cost a system call is polled this often when nothing is expected from it, ns.
+const COSTLY_POLL_NS: u64 = 20_000;
+
+/// See the module's page.
+pub(super) struct Links {
+    links: Vec<Box<dyn Link>>,
+    /// Links that were refused, and why, for people.
+    unusable: Vec<(String, LinkError)>,
+    /// How the links are opened; taken by the opening.
+    options: Option<(LinkOptions, Wrappers)>,
+    up: Vec<bool>,
+    /// The link that is asked first in the next round.
+    turn: usize,
+    /// The link of the current frame.
+    current: Option<usize>,
+    state_due_ns: u64,
+    costly_due_ns: u64,
+    all_costly: bool,
+    pub(super) generation: u64,
+}
+
+impl Links {
+    /// Links that will be opened by `options` when first needed.
+    pub(super) fn lazy(options: LinkOptions, wrappers: Wrappers) -> Links {
+        Links {
+            links: Vec::new(),
+            unusable: Vec::new(),
+            options: Some((options, wrappers)),
+            up: Vec::new(),
+            turn: 0,
+            current: None,
+            state_due_ns: 0,
+            costly_due_ns: 0,
+            all_costly: true,
+            generation: 0,
+        }
+    }
+
+    /// Links that are open already.
+    pub(super) fn opened(links: Vec<Box<dyn Link>>, engine: &mut Engine) -> Links {
+        let mut all = Links::lazy(LinkOptions::new(0, None), Wrappers::default());
+        all.options = None;
+        for link in links {
+            all.add(link, engine);
+        }
+        all
+    }
+
+    /// Opens the links if that was not done yet.
+    pub(super) fn open(&mut self, engine: &mut Engine) -> Result<(), Error> {
+        if let Some((options, wrappers)) = self.options.take() {
+            let opened = open_links(&options);
+            for (name, why) in &opened.unusable {
+                tracing::info!(link = %name, %why, "link not used");
+            }
+            self.unusable = opened.unusable;
+            for (number, link) in opened.links.into_iter().enumerate() {
+                let link = wrappers
+                    .wrap(link, number as u64, options.ethertype)
+                    .map_err(|e| Error::os("wrapping a link", e))?;
+                self.add(link, engine);
+            }
+        }
+        if self.links.is_empty() {
+            return Err(Error::NoLinks { why: self.why_unusable() });
+        }
+        Ok(())
+    }
+
+    /// Each unusable link with its reason, for an error's message.
+    fn why_unusable(&self) -> String {
+        if self.unusable.is_empty() {
+            return "no network interface is admitted: `ip link` lists them, WEFT_INTERFACES admits \
+                    them by name"
+                .into();
+        }
+        let each = self.unusable.iter().map(|(name, why)| format!("{name}: {why}"));
+        each.collect::<Vec<_>>().join("; ")
+    }
+
+    fn add(&mut self, link: Box<dyn Link>, engine: &mut Engine) {
+        let info = link.info();
+        let same = |l: &Box<dyn Link>| l.info().interface == info.interface;
+        let medium = self.links.iter().position(same).unwrap_or(self.links.len());
+        tracing::debug!(link = %info.name, mtu = info.mtu, "link opened");
+        engine.add_link(LinkSpec {
+            addr: info.addr,
+            everyone: info.everyone,
+            mtu: info.mtu,
+            headroom: info.headroom,
+            max_burst: info.max_burst,
+            max_frames: info.max_frames,
+            send_ns: info.costs.send_ns,
+            receive_ns: info.costs.receive_ns,
+            latency_ns: info.costs.latency_ns,
+            bytes_per_s: info.costs.bytes_per_s,
+            integrity: info.integrity,
+            medium: medium as u32,
+        });
+        self.links.push(link);
+        self.up.push(true);
+        self.generation += 1;
+    }
+
+    /// The name of a link, for people.
+    pub(super) fn name(&self, link: LinkId) -> &str {
+        self.links.get(link.index()).map_or("?", |l| &l.info().name)
+    }
+
+    /// The most bytes that a burst of any link has.
+    pub(super) fn max_burst(&self) -> usize {
+        self.links.iter().map(|l| l.info().max_burst).max().unwrap_or(0)
+    }
+
+    /// Whether no link's poll costs a system call.
+    pub(super) fn free_poll(&self) -> bool {
+        self.links.iter().all(|l| l.info().free_poll)
+    }
+
+    /// The current frame; nothing if there is none.
+    #[inline]
+    pub(super) fn frame(&self) -> &[u8] {
+        self.current.map_or(&[], |at| self.links[at].frame().bytes)
+    }
+
+    /// Gives the current frame back, moves to the next one, from any link, and hands it to the
+    /// engine; `false` when none has come. Links whose polls cost a system call are passed over while
+    /// nothing is due from them (`eager`: something is).
+    #[inline]
+    pub(super) fn next_frame(&mut self, engine: &mut Engine, now: Instant, eager: bool) -> bool {
+        // The link of the last frame first: frames come in runs, and its frame must be given back.
+        let costly = eager || self.all_costly || now.0 >= self.costly_due_ns;
+        let last = self.current.take();
+        let first = last.unwrap_or(self.turn);
+        for step in 0..self.links.len() {
+            let at = (first + step) % self.links.len();
+            let link = &mut self.links[at];
+            if !costly && last != Some(at) && !link.info().free_poll {
+                continue;
+            }
+            match link.poll() {
+                Ok(true) => {
+                    let frame = link.frame();
+                    self.current = Some(at);
+                    // Damaged and foreign frames are counted by the engine, and yield nothing.
+                    let _ = engine.receive(now, LinkId(at as u8), frame.from, frame.bytes);
+                    return true;
+                }
+                Ok(false) => {}
+                Err(error) => self.set_up(engine, now, at, false, Some(&error)),
+            }
+        }
+        if costly {
+            self.costly_due_ns = now.0 + COSTLY_POLL_NS;
+            self.all_costly = false;
+        }
+        self.turn = (self.turn + 1) % self.links.len().max(1);
+        false
+    }
+
+    /// Sends a burst over a link.
+    #[inline]
+    pub(super) fn send(&mut self, engine: &mut Engine, now: Instant, id: LinkId, burst: &mut Burst) {
+        let count = burst.count();
+        match self.links[id.index()].send(burst) {
+            Ok(taken) if taken == count => {}
+            Ok(taken) => engine.refused(now, id, count - taken),
+            Err(error) => {
+                engine.refused(now, id, count);
+                self.set_up(engine, now, id.index(), false, Some(&error));
+            }
+        }
+    }
+
+    /// Looks at the state of the interfaces now and then.
+    pub(super) fn check_state(&mut self, engine: &mut Engine, now: Instant) {
+        if now.0 < self.state_due_ns {
+            return;
+        }
+        self.state_due_ns = now.0 + STATE_INTERVAL_NS;
+        for at in 0..self.links.len() {
+            let up = self.links[at].is_up();
+            self.set_up(engine, now, at, up, None);
+        }
+    }
+
+    fn set_up(
+        &mut self,
+        engine: &mut Engine,
+        now: Instant,
+        at: usize,
+        up: bool,
+        why: Option<&LinkError>,
+    ) {
+        if self.up[at] == up {
+            return;
+        }
+        self.up[at] = up;
+        let name = &self.links[at].info().name;
+        match (up, why) {
+            (true, _) => tracing::info!(link = %name, "link is up again"),
+            (false, Some(why)) => tracing::warn!(link = %name, %why, "link is down"),
+            (false, None) => tracing::warn!(link = %name, "link is down"),
+        }
+        engine.set_link_up(now, LinkId(at as u8), up);
+    }
+
+    /// From the next round on all links are polled: the owner is about to sleep, or has slept.
+    pub(super) fn poll_all(&mut self) {
+        self.all_costly = true;
+    }
+
+    /// When a link wants to be polled though nothing arrives.
+    pub(super) fn deadline_ns(&self) -> Option<u64> {
+        self.links.iter().filter_map(|l| l.deadline_ns()).min()
+    }
+
+    /// See `Device::watch`.
+    pub(super) fn watch(&self, each: &mut dyn FnMut(RawFd)) {
+        for link in &self.links {
+            if let Some(fd) = link.fd() {
+                each(fd.as_raw_fd());
+            }
+        }
+    }
+
+    /// What has gone through each link, by name.
+    pub(super) fn counters(&self, each: &mut dyn FnMut(String, u64)) {
+        for link in &self.links {
+            let (name, c) = (&link.info().name, link.counters());
+            for (what, count) in [
+                ("sent_frames", c.sent_frames),
+                ("sent_bytes", c.sent_bytes),
+                ("send_calls", c.send_calls),
+                ("send_refused", c.send_refused),
+                ("received_frames", c.received_frames),
+                ("received_bytes", c.received_bytes),
+                ("receive_dropped", c.receive_dropped),
+            ] {
+                each(format!("{name}.{what}"), count);
+            }
+        }
+    }
+}

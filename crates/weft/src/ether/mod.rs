@@ -1,0 +1,418 @@
+//! The ether device: messages to other nodes over lossy links, made reliable by the protocol engine.
+//!
+//! The engine decides, the links move frames, and here they are joined: frames from the links into the
+//! engine, what it has for us out of it, bursts out of it into the links, the clock, and the user's
+//! memory, which the engine never touches.
+
+mod links;
+mod transfers;
+
+use std::ops::Range;
+use std::os::fd::RawFd;
+
+use weft_link::{Link, LinkOptions, Wrappers};
+use weft_proto::{Cause, Config, Engine, Incoming, Instant, Place};
+use weft_sys::buf::Buf;
+use weft_sys::clock::now_ns;
+use weft_wire::{Address, Burst, Envelope, JobKey, OpId, PeerId, Ticket};
+
+use crate::device::{Caps, Counters, Device, Event, SendError, Wake};
+use crate::error::Error;
+use links::Links;
+use transfers::Transfers;
+
+/// Frames of large messages that are taken in one poll before acknowledgements go out.
+const FRAMES_PER_ROUND: usize = 64;
+
+/// Bursts sent in one go before arrivals are looked at.
+const BURSTS_PER_ROUND: usize = 8;
+
+/// After so many messages without a poll the sender is in a hurry to send, not to be answered: from
+/// then on small messages wait for company until a frame is full, or the next poll or flush.
+const ALONE_MAX: u32 = 3;
+
+/// A peer that nobody sends to is called so long after it was associated, so that whoever only waits
+/// for it learns of its death. Not at once: most often a message comes first.
+const CALL_AFTER_NS: u64 = 20_000_000;
+
+/// Peers called in one poll at most.
+const CALLS_PER_POLL: usize = 16;
+
+/// With more peers than this, none is called without need: each would cost a ping now and then.
+const CALLED_MAX: usize = 256;
+
+/// What the current event is.
+enum Current {
+    Nothing,
+    Message { peer: PeerId, envelope: Envelope, place: Place },
+    Announced { peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket },
+    Done { op: OpId },
+    Failed { op: OpId, error: Error },
+    Dead { peer: PeerId, error: Error },
+}
+
+/// Messages to other nodes.
+pub struct Ether {
+    me: Address,
+    engine: Engine,
+    links: Links,
+    peers: Vec<Option<Address>>,
+    transfers: Transfers,
+    burst: Burst,
+    current: Current,
+    /// Messages since the last poll, and the bytes of them that wait for company.
+    since_poll: u32,
+    waiting_bytes: usize,
+    warnings: u64,
+    /// Peers to be called, the last first, and when.
+    to_call: Vec<PeerId>,
+    call_at_ns: u64,
+}
+
+impl Ether {
+    /// A device whose links are opened by `options`, when the first peer on another node is
+    /// associated.
+    pub fn new(
+        me: Address,
+        key: JobKey,
+        config: Config,
+        options: LinkOptions,
+        wrappers: Wrappers,
+    ) -> Ether {
+        let engine = Engine::new(config, me, key, me.nonce);
+        Ether::with(me, engine, Links::lazy(options, wrappers))
+    }
+
+    /// A device on links that are open already.
+    pub fn on_links(me: Address, key: JobKey, config: Config, links: Vec<Box<dyn Link>>) -> Ether {
+        let mut engine = Engine::new(config, me, key, me.nonce);
+        let links = Links::opened(links, &mut engine);
+        Ether::with(me, engine, links)
+    }
+
+    fn with(me: Address, engine: Engine, links: Links) -> Ether {
+        let burst = Burst::new(links.max_burst());
+        Ether {
+            me,
+            engine,
+            links,
+            peers: Vec::new(),
+            transfers: Transfers::default(),
+            burst,
+            current: Current::Nothing,
+            since_poll: 0,
+            waiting_bytes: 0,
+            warnings: 0,
+            to_call: Vec::new(),
+            call_at_ns: 0,
+        }
+    }
+
+    /// The error for a peer that is gone.
+    fn death(&self, peer: PeerId, cause: Cause) -> Error {
+        let address = self.peers.get(peer.index()).copied().flatten();
+        let name = address.map_or_else(|| "unknown".into(), |a| a.to_string());
+        match cause {
+            Cause::Closed => Error::PeerClosed { peer, name },
+            cause => Error::PeerDead { peer, name, why: cause.to_string() },
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, peer: PeerId, len: usize, error: weft_proto::SendError) -> SendError {
+        match error {
+            weft_proto::SendError::Full => SendError::Full,
+            weft_proto::SendError::Held => SendError::Held,
+            weft_proto::SendError::TooLong { max } => {
+                SendError::Failed(Error::TooLong { len, max })
+            }
+            weft_proto::SendError::Dead(cause) => SendError::Failed(self.death(peer, cause)),
+            weft_proto::SendError::NoPeer => SendError::Failed(Error::UnknownPeer { peer }),
+        }
+    }
+
+    /// Sends what the engine has for the links, within a limit; `true` if the limit was reached.
+    fn transmit(&mut self, now: Instant) -> bool {
+        self.waiting_bytes = 0;
+        for _ in 0..BURSTS_PER_ROUND {
+            match self.engine.transmit(now, &mut self.transfers, &mut self.burst) {
+                Some(link) => self.links.send(&mut self.engine, now, link, &mut self.burst),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// A message was given to the engine: sends it now, unless it does better to wait for company.
+    #[inline]
+    fn after_send(&mut self, len: usize) {
+        self.since_poll += 1;
+        self.waiting_bytes += len + size_of::<Envelope>();
+        if self.since_poll <= ALONE_MAX || self.waiting_bytes >= FULL_FRAME {
+            self.transmit(Instant(now_ns()));
+        }
+    }
+
+    /// Makes what the engine has for us the current event, or deals with it: `true` if there is an
+    /// event for the owner.
+    #[inline]
+    fn take(&mut self, incoming: Incoming) -> bool {
+        self.current = match incoming {
+            Incoming::Message { peer, envelope, place } => {
+                Current::Message { peer, envelope, place }
+            }
+            Incoming::Announced { peer, envelope, len, ticket } => {
+                Current::Announced { peer, envelope, len, ticket }
+            }
+            Incoming::Data { op, offset, range, .. } => {
+                self.transfers.place(op, offset, &self.links.frame()[range]);
+                return false;
+            }
+            Incoming::Done { op } => match self.transfers.remove(op) {
+                Some(op) => Current::Done { op },
+                None => return false,
+            },
+            Incoming::Failed { op, peer, why } => match self.transfers.remove(op) {
+                Some(op) => Current::Failed { op, error: self.death(peer, why) },
+                None => return false,
+            },
+            Incoming::Dead { peer, why } => Current::Dead { peer, error: self.death(peer, why) },
+            Incoming::Alive { peer, link } => {
+                tracing::debug!(%peer, link = self.links.name(link), "connected");
+                return false;
+            }
+            Incoming::Warning { peer, what } => {
+                self.warnings += 1;
+                tracing::warn!(%peer, "{what}");
+                return false;
+            }
+        };
+        true
+    }
+
+    /// Calls some of the peers that nobody has sent to.
+    #[cold]
+    fn call(&mut self, now: Instant) {
+        if now.0 < self.call_at_ns {
+            return;
+        }
+        for _ in 0..CALLS_PER_POLL {
+            let Some(peer) = self.to_call.pop() else { break };
+            self.engine.connect(now, peer);
+        }
+    }
+
+    /// Looks for the next event in what has arrived; `false`: nothing more has.
+    #[inline]
+    fn next_event(&mut self, now: Instant) -> bool {
+        let expects = self.engine.expects_bulk();
+        for _ in 0..FRAMES_PER_ROUND {
+            while let Some(incoming) = self.engine.next(now, self.links.frame()) {
+                if self.take(incoming) {
+                    return true;
+                }
+            }
+            if !self.links.next_frame(&mut self.engine, now, expects) {
+                break;
+            }
+        }
+        false
+    }
+}
+
+/// Bytes of waiting messages that are worth a frame of their own: a frame's of the usual MTU.
+const FULL_FRAME: usize = 1400;
+
+impl Device for Ether {
+    fn name(&self) -> &'static str {
+        "ether"
+    }
+
+    fn caps(&self, _peer: PeerId) -> Caps {
+        let eager_max = self.engine.config().eager_max;
+        Caps { eager_max, announce_from: eager_max + 1, free_poll: self.links.free_poll() }
+    }
+
+    fn reaches(&self, address: &Address) -> bool {
+        // A process of the same node as well, over a cable that leads back; only not itself.
+        (address.node, address.nonce) != (self.me.node, self.me.nonce)
+    }
+
+    fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error> {
+        self.links.open(&mut self.engine)?;
+        if self.burst.bytes_max() < self.links.max_burst() {
+            self.burst = Burst::new(self.links.max_burst());
+        }
+        if self.peers.len() <= peer.index() {
+            self.peers.resize(peer.index() + 1, None);
+        }
+        self.peers[peer.index()] = Some(*address);
+        self.engine.add_peer(peer, address);
+        if self.peers.len() <= CALLED_MAX {
+            self.to_call.push(peer);
+            self.call_at_ns = now_ns() + CALL_AFTER_NS;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError> {
+        match self.engine.reserve(peer, len) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.refusal(peer, len, error)),
+        }
+    }
+
+    #[inline]
+    fn space(&mut self) -> &mut [u8] {
+        self.engine.space()
+    }
+
+    #[inline]
+    fn commit(&mut self, envelope: &Envelope) {
+        let len = self.engine.space().len();
+        self.engine.commit(Instant(now_ns()), envelope);
+        self.after_send(len);
+    }
+
+    #[inline]
+    fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
+        match self.engine.send(Instant(now_ns()), peer, envelope, payload) {
+            Ok(()) => {
+                self.after_send(payload.len());
+                Ok(())
+            }
+            Err(error) => Err(self.refusal(peer, payload.len(), error)),
+        }
+    }
+
+    fn announce(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &Buf,
+        op: OpId,
+    ) -> Result<(), SendError> {
+        let (now, len) = (Instant(now_ns()), payload.len());
+        let id = self.transfers.insert(op, payload.clone());
+        match self.engine.announce(now, peer, envelope, len as u64, id) {
+            Ok(()) => {
+                self.after_send(0);
+                Ok(())
+            }
+            Err(error) => {
+                self.transfers.remove(id);
+                Err(self.refusal(peer, len, error))
+            }
+        }
+    }
+
+    fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId) {
+        let (now, len) = (Instant(now_ns()), into.len() as u64);
+        let id = self.transfers.insert(op, into);
+        self.engine.pull(now, peer, ticket, len, id);
+        self.transmit(now);
+    }
+
+    fn withdraw(&mut self, peer: PeerId, op: OpId) -> bool {
+        let Some(id) = self.transfers.find(op) else { return false };
+        let withdrawn = self.engine.withdraw(Instant(now_ns()), peer, id);
+        if withdrawn {
+            self.transfers.remove(id);
+        }
+        withdrawn
+    }
+
+    fn hold(&mut self, peer: PeerId, hold: bool) {
+        self.engine.hold(Instant(now_ns()), peer, hold);
+    }
+
+    #[inline]
+    fn poll(&mut self, _now_ns: u64) -> bool {
+        self.current = Current::Nothing;
+        // Round-trip times come from this clock, so a time that is a little old will not do.
+        let now = Instant(now_ns());
+        if self.next_event(now) {
+            return true;
+        }
+        self.since_poll = 0;
+        if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
+            self.engine.timeout(now);
+        }
+        if !self.to_call.is_empty() {
+            self.call(now);
+        }
+        self.links.check_state(&mut self.engine, now);
+        self.transmit(now);
+        // Timers and the links' state cause events as well, and so does what sending has freed.
+        while let Some(incoming) = self.engine.next(now, &[]) {
+            if self.take(incoming) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn event(&self) -> Event<'_> {
+        match &self.current {
+            Current::Message { peer, envelope, place } => {
+                let payload = match place {
+                    Place::Frame(range) => &self.links.frame()[Range::clone(range)],
+                    Place::Held => self.engine.held(),
+                };
+                Event::Message { peer: *peer, envelope: *envelope, payload }
+            }
+            Current::Announced { peer, envelope, len, ticket } => Event::Announced {
+                peer: *peer,
+                envelope: *envelope,
+                len: *len,
+                ticket: *ticket,
+            },
+            Current::Done { op } => Event::Done { op: *op },
+            Current::Failed { op, error } => Event::Failed { op: *op, error: error.clone() },
+            Current::Dead { peer, error } => Event::Dead { peer: *peer, error: error.clone() },
+            Current::Nothing => unreachable!("the last poll found an event"),
+        }
+    }
+
+    fn flush(&mut self, now_ns: u64) {
+        self.transmit(Instant(now_ns));
+    }
+
+    fn busy(&self) -> bool {
+        self.engine.busy()
+    }
+
+    fn close(&mut self, now_ns: u64) {
+        self.engine.close(Instant(now_ns));
+        self.transmit(Instant(now_ns));
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        let engine = self.engine.deadline().map(|deadline| deadline.0);
+        let call = (!self.to_call.is_empty()).then_some(self.call_at_ns);
+        [engine, self.links.deadline_ns(), call].into_iter().flatten().min()
+    }
+
+    fn arm(&mut self, _wake: Wake) -> bool {
+        // Descriptors are readable as long as frames wait, so nothing is missed.
+        self.links.poll_all();
+        !self.transmit(Instant(now_ns()))
+    }
+
+    fn watch(&self, each: &mut dyn FnMut(RawFd)) {
+        self.links.watch(each);
+    }
+
+    fn watch_generation(&self) -> u64 {
+        self.links.generation
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = vec![("ether.warnings".to_string(), self.warnings)];
+        let mut add = |name: String, count: u64| counters.push((name, count));
+        self.engine.counters().each(|name, count| add(format!("ether.{name}"), count));
+        self.links.counters(&mut add);
+        counters
+    }
+}

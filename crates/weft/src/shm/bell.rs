@@ -1,0 +1,55 @@
+//! The process's doorbell: one page that all its local peers map.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use weft_ring::{Bell, Memory, Sleep};
+use weft_sys::futex;
+use weft_sys::mem::{self, Mapping};
+
+use crate::device::Doorbell;
+use crate::error::Error;
+
+/// Bytes of the page's used part.
+const LEN: usize = 64;
+
+/// A process's own doorbell.
+pub(super) struct OwnBell {
+    pub(super) bell: Bell,
+    fd: OwnedFd,
+}
+
+impl OwnBell {
+    pub(super) fn new() -> Result<OwnBell, Error> {
+        let failed = |cause: &dyn std::fmt::Display| Error::os("making a doorbell", cause);
+        let fd = mem::memfd("weft-bell", LEN).map_err(|e| failed(&e))?;
+        let bell = attach(fd.as_fd()).map_err(|e| failed(&e))?;
+        Ok(OwnBell { bell, fd })
+    }
+}
+
+impl AsFd for OwnBell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Doorbell for OwnBell {
+    fn sleep(&self, timeout_ns: u64) {
+        // Without futexes this returns at once and the caller polls: slow, but it works.
+        let _ = futex::wait(self.bell.word(), Sleep::Futex as u32, Some(timeout_ns));
+    }
+
+    fn ring(&self) {
+        if self.bell.ring() == Some(Sleep::Futex) {
+            futex::wake(self.bell.word(), 1);
+        }
+    }
+}
+
+/// A peer's doorbell.
+pub(super) fn attach(fd: BorrowedFd<'_>) -> Result<Bell, String> {
+    let mapping = Mapping::new(fd, LEN).map_err(|e| e.to_string())?;
+    let memory = Memory::new(Arc::new(mapping)).map_err(|e| e.to_string())?;
+    Bell::new(memory).map_err(|e| e.to_string())
+}

@@ -1,0 +1,454 @@
+//! Finding each other: dialing, answering, and what arrives on the sockets. Never waits; all of it
+//! happens inside a poll now and then.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+
+use weft_ring::Geometry;
+use weft_sys::buf::Buf;
+use weft_sys::cma;
+use weft_sys::cpu;
+use weft_sys::mem::Mapping;
+use weft_sys::unix::{self, Received, Socket};
+use weft_wire::Address;
+
+use super::hello::{Challenge, MAX_LEN, Packet, Refusal, Terms, proof};
+use super::inbox::{Inbox, Outbox};
+use super::peer::{Line, State};
+use super::region::Mapped;
+use super::{Shm, bell, port};
+use crate::error::Error;
+
+/// The poll set knows the port's own socket by this.
+pub(super) const PORT_TOKEN: u64 = 0;
+
+/// A process that has connected and not said what is needed after this long is hung up on; it may
+/// call again.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// Most processes that are answered at a time, and most that nobody has associated yet.
+const MAX_GUESTS: usize = 256;
+
+/// After a failed call, the next one is made so much later.
+const RETRY_NS: u64 = 2_000_000;
+
+/// The side whose call gave way to the other's calls again after this long, in case the other's came
+/// to nothing.
+const CROSSED_NS: u64 = 100_000_000;
+
+/// Most regions of one peer that are kept mapped.
+const MAX_REGIONS: usize = 64;
+
+/// A call that was made.
+pub(super) struct Dial {
+    socket: Socket,
+    token: u64,
+    challenge: Challenge,
+    /// The memory that the other was given, once it was.
+    inbox: Option<Inbox>,
+}
+
+/// Somebody who has called.
+pub(super) struct Guest {
+    socket: Socket,
+    token: u64,
+    since_ns: u64,
+    /// Who it says it is; its challenge and ours.
+    said: Option<(Address, Challenge, Challenge)>,
+}
+
+/// A process that proved to belong to the job, before it was associated with a number.
+pub(super) struct Stranger {
+    pub(super) address: Address,
+    pub(super) line: Line,
+}
+
+/// What a socket had to say.
+enum Heard {
+    Nothing,
+    Packet(Packet, Vec<OwnedFd>),
+    End,
+    /// Not Weft, or another version of it.
+    Nonsense(Option<Refusal>),
+}
+
+fn hear(socket: &Socket) -> Heard {
+    let (mut bytes, mut fds) = ([0; MAX_LEN], Vec::new());
+    match socket.receive(&mut bytes, &mut fds) {
+        Ok(Received::Nothing) => Heard::Nothing,
+        Ok(Received::Packet(len)) => match Packet::decode(&bytes[..len.min(MAX_LEN)]) {
+            Ok(packet) => Heard::Packet(packet, fds),
+            Err(refusal) => Heard::Nonsense(refusal),
+        },
+        Ok(Received::End) | Err(_) => Heard::End,
+    }
+}
+
+fn say(socket: &Socket, packet: &Packet, fds: &[std::os::fd::BorrowedFd<'_>]) -> bool {
+    let mut bytes = [0; MAX_LEN];
+    let len = packet.encode(&mut bytes);
+    socket.send(&bytes[..len], fds).unwrap_or(false)
+}
+
+fn challenge() -> Result<Challenge, Error> {
+    let mut bytes = [0; 16];
+    cpu::random(&mut bytes).map_err(|e| Error::os("making a random challenge", e))?;
+    Ok(bytes)
+}
+
+fn same_process(a: &Address, b: &Address) -> bool {
+    (a.node, a.port, a.nonce) == (b.node, b.port, b.nonce)
+}
+
+impl Shm {
+    /// Serves the sockets that have something to say.
+    pub(super) fn serve(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        // An error here is one of the set itself, which cannot be.
+        let _ = self.sockets.wait(Some(0), |token| ready.push(token));
+        for &token in &ready {
+            if token == PORT_TOKEN {
+                self.accept();
+            } else if let Some(at) = self.peers.iter().position(|p| p.token() == Some(token)) {
+                self.serve_peer(at);
+            } else if let Some(at) = self.guests.iter().position(|g| g.token == token) {
+                self.serve_guest(at);
+            } else if let Some(at) = self.strangers.iter().position(|s| s.line.token == token) {
+                serve_line(&mut self.strangers[at].line, &self.sockets);
+            }
+        }
+        self.ready = ready;
+        let now_ns = self.now_ns;
+        self.guests.retain(|g| now_ns.saturating_sub(g.since_ns) < PATIENCE_NS);
+    }
+
+    fn serve_peer(&mut self, at: usize) {
+        match &mut self.peers[at].line {
+            Some(line) => serve_line(line, &self.sockets),
+            None => self.serve_dial(at),
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..MAX_GUESTS {
+            match self.port.accept() {
+                Ok(Some(socket)) => self.admit(socket),
+                Ok(None) => return,
+                Err(error) => return self.turn_away(&error),
+            }
+        }
+    }
+
+    /// Out of descriptors: takes the caller off the queue with a spare one and hangs up, so that the
+    /// queue does not stay readable and keep everybody awake. The caller tries again.
+    fn turn_away(&mut self, error: &std::io::Error) {
+        tracing::warn!("cannot answer a process of this node: {error}: raise `ulimit -n`");
+        self.spare = None;
+        let _ = self.port.accept();
+        self.spare = spare();
+    }
+
+    fn admit(&mut self, socket: Socket) {
+        let refusal = match socket.peer() {
+            Ok(peer) if peer.uid != unix::my_uid() => Some(Refusal::User),
+            Ok(_) if self.closing => Some(Refusal::Closing),
+            Ok(_) => None,
+            Err(_) => return,
+        };
+        if let Some(refusal) = refusal {
+            say(&socket, &Packet::Refuse(refusal), &[]);
+            return;
+        }
+        if self.guests.len() >= MAX_GUESTS {
+            // The one that has waited longest without a word.
+            self.guests.remove(0);
+        }
+        let token = self.token();
+        if self.sockets.add(socket.as_fd(), token).is_ok() {
+            let since_ns = self.now_ns;
+            self.guests.push(Guest { socket, token, since_ns, said: None });
+            // Its first packet is often here already.
+            self.serve_guest(self.guests.len() - 1);
+        }
+    }
+
+    fn serve_guest(&mut self, at: usize) {
+        let guest = &self.guests[at];
+        let result = match hear(&guest.socket) {
+            Heard::Nothing => return,
+            Heard::Packet(Packet::Hello { from, to_nonce, challenge }, _)
+                if guest.said.is_none() =>
+            {
+                self.answer(at, from, to_nonce, challenge)
+            }
+            Heard::Packet(Packet::Join { proof, terms }, fds) if guest.said.is_some() => {
+                let guest = self.guests.remove(at);
+                return self.join(guest, proof, terms, fds);
+            }
+            Heard::Nonsense(refusal) => Err(refusal),
+            Heard::Packet(..) | Heard::End => Err(None),
+        };
+        if let Err(refusal) = result {
+            let guest = self.guests.remove(at);
+            if let Some(refusal) = refusal {
+                say(&guest.socket, &Packet::Refuse(refusal), &[]);
+            }
+        }
+    }
+
+    /// Answers a HELLO by a challenge.
+    fn answer(
+        &mut self,
+        at: usize,
+        from: Address,
+        to_nonce: u64,
+        theirs: Challenge,
+    ) -> Result<(), Option<Refusal>> {
+        if to_nonce != self.me.nonce {
+            return Err(Some(Refusal::Other));
+        }
+        if let Some(peer) = self.peers.iter_mut().find(|p| same_process(&p.address, &from)) {
+            match peer.state {
+                State::Open => return Err(Some(Refusal::Crossed)),
+                // Both have called: the call of the lower port goes on.
+                State::Dialing(_) if self.me.port < from.port => {
+                    return Err(Some(Refusal::Crossed));
+                }
+                State::Dialing(_) => {
+                    peer.state = State::Idle { retry_ns: self.now_ns + CROSSED_NS, wanted: true };
+                }
+                State::Idle { .. } | State::Gone(_) => {}
+            }
+        }
+        let ours = challenge().map_err(|_| None)?;
+        let proof = proof(&self.key, 2, &theirs, &ours);
+        let guest = &mut self.guests[at];
+        guest.said = Some((from, theirs, ours));
+        let packet = Packet::Challenge { challenge: ours, proof };
+        if say(&guest.socket, &packet, &[]) { Ok(()) } else { Err(None) }
+    }
+
+    /// Takes up a JOIN: the connection is open.
+    fn join(&mut self, guest: Guest, said: [u64; 2], terms: Terms, fds: Vec<OwnedFd>) {
+        let Some((address, theirs, ours)) = guest.said else { return };
+        if said != proof(&self.key, 1, &theirs, &ours) {
+            self.count.refused += 1;
+            say(&guest.socket, &Packet::Refuse(Refusal::Key), &[]);
+            return;
+        }
+        let line = Inbox::new(self.options.geometry)
+            .map_err(|e| e.to_string())
+            .and_then(|inbox| self.line(guest.socket, guest.token, inbox, terms, &fds));
+        let line = match line {
+            Ok(line) => line,
+            Err(why) => return tracing::warn!("{address} cannot be joined: {why}"),
+        };
+        let welcome = Packet::Welcome { terms: self.terms() };
+        if !line.packet(&welcome, &[line.inbox.as_fd(), self.bell.as_fd()]) {
+            return;
+        }
+        match self.peers.iter().position(|p| same_process(&p.address, &address)) {
+            Some(at) => self.open(at, line),
+            None if self.strangers.len() < MAX_GUESTS => {
+                self.strangers.push(Stranger { address, line });
+            }
+            None => {}
+        }
+    }
+
+    /// Calls a peer.
+    pub(super) fn dial(&mut self, at: usize) {
+        let address = self.peers[at].address;
+        let retry = State::Idle { retry_ns: self.now_ns + RETRY_NS, wanted: true };
+        let socket = match Socket::connect(&port::name(address.port)) {
+            Ok(Some(socket)) => socket,
+            Ok(None) => return self.peers[at].state = retry,
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
+                return self.bury(at, "its process has ended: nobody answers at its port");
+            }
+            Err(e) => {
+                let why = format!("calling it: {e}: if files are short, raise `ulimit -n`");
+                return self.bury(at, &why);
+            }
+        };
+        if socket.peer().is_ok_and(|peer| peer.uid != unix::my_uid()) {
+            return self.bury(at, Refusal::User.why().unwrap_or_default());
+        }
+        let token = self.token();
+        let Ok(challenge) = challenge() else { return self.peers[at].state = retry };
+        let hello = Packet::Hello { from: self.me, to_nonce: address.nonce, challenge };
+        if self.sockets.add(socket.as_fd(), token).is_err() || !say(&socket, &hello, &[]) {
+            return self.peers[at].state = retry;
+        }
+        let dial = Dial { socket, token, challenge, inbox: None };
+        self.peers[at].state = State::Dialing(Box::new(dial));
+    }
+
+    fn serve_dial(&mut self, at: usize) {
+        let now_ns = self.now_ns;
+        let peer = &mut self.peers[at];
+        let idle = State::Idle { retry_ns: now_ns + RETRY_NS, wanted: true };
+        let State::Dialing(mut dial) = std::mem::replace(&mut peer.state, idle) else { return };
+        match hear(&dial.socket) {
+            Heard::Nothing => peer.state = State::Dialing(dial),
+            Heard::Packet(Packet::Challenge { challenge, proof: said }, _)
+                if dial.inbox.is_none() =>
+            {
+                if said != proof(&self.key, 2, &dial.challenge, &challenge) {
+                    return self.bury(at, Refusal::Key.why().unwrap_or_default());
+                }
+                let proof = proof(&self.key, 1, &dial.challenge, &challenge);
+                let inbox = match Inbox::new(self.options.geometry) {
+                    Ok(inbox) => inbox,
+                    Err(error) => return self.bury(at, &error.to_string()),
+                };
+                let join = Packet::Join { proof, terms: self.terms() };
+                if say(&dial.socket, &join, &[inbox.as_fd(), self.bell.as_fd()]) {
+                    dial.inbox = Some(inbox);
+                    self.peers[at].state = State::Dialing(dial);
+                }
+            }
+            Heard::Packet(Packet::Welcome { terms }, fds) => {
+                let Dial { socket, token, inbox: Some(inbox), .. } = *dial else { return };
+                match self.line(socket, token, inbox, terms, &fds) {
+                    Ok(line) => self.open(at, line),
+                    Err(why) => self.bury(at, &why),
+                }
+            }
+            Heard::Packet(Packet::Refuse(refusal), _) => match refusal.why() {
+                Some(why) => self.bury(at, why),
+                None => {
+                    // Its own call is on its way; ours would only cross it again.
+                    let retry_ns = now_ns + CROSSED_NS;
+                    self.peers[at].state = State::Idle { retry_ns, wanted: true };
+                }
+            },
+            Heard::Nonsense(Some(refusal)) => self.bury(at, refusal.why().unwrap_or_default()),
+            // Hung up before it was open: it is tried again, and if nobody answers, it is gone.
+            Heard::Packet(..) | Heard::Nonsense(None) | Heard::End => {}
+        }
+    }
+
+    fn terms(&self) -> Terms {
+        Terms {
+            geometry: self.options.geometry,
+            probe_addr: (&raw const *self.probe) as u64,
+            probe_value: *self.probe,
+        }
+    }
+
+    /// What the other gave: its memory for us, and its doorbell.
+    fn line(
+        &self,
+        socket: Socket,
+        token: u64,
+        inbox: Inbox,
+        terms: Terms,
+        fds: &[OwnedFd],
+    ) -> Result<Line, String> {
+        let [memory, doorbell] = fds else {
+            return Err("it did not hand over its memory".into());
+        };
+        let outbox = attach(memory, terms.geometry)?;
+        let bell = bell::attach(doorbell.as_fd())?;
+        let pid = socket.peer().map_or(0, |peer| peer.pid);
+        let cma = self.options.cma && pid != 0 && try_cma(pid, &terms);
+        Ok(Line {
+            socket,
+            token,
+            outbox,
+            bell,
+            inbox,
+            pid,
+            cma,
+            backlog: VecDeque::new(),
+            regions: Vec::new(),
+            told: Vec::new(),
+            ended: None,
+            bye: false,
+            talks: true,
+        })
+    }
+
+    /// The peer can be talked with from now on.
+    pub(super) fn open(&mut self, at: usize, line: Line) {
+        let peer = &mut self.peers[at];
+        if matches!(peer.state, State::Gone(_)) {
+            return;
+        }
+        if !line.cma && self.options.cma {
+            tracing::info!(
+                "{}: cross-memory attach is refused; large messages go through the ring",
+                peer.address
+            );
+        }
+        line.inbox.shared.hold(peer.hold);
+        peer.line = Some(line);
+        peer.state = State::Open;
+        self.changed = true;
+    }
+
+    fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
+}
+
+fn attach(fd: &OwnedFd, geometry: Geometry) -> Result<Outbox, String> {
+    Outbox::attach(fd.as_fd(), geometry)
+}
+
+/// Whether the word that the other told of can be read from its memory.
+fn try_cma(pid: u32, terms: &Terms) -> bool {
+    let into = Buf::from_vec(vec![0; 8]);
+    let done = cma::read(pid, &[(terms.probe_addr, 8)], 0, &into, 0, 8);
+    let mut word = [0; 8];
+    into.read(0, &mut word);
+    done.is_ok_and(|done| done == 8) && u64::from_ne_bytes(word) == terms.probe_value
+}
+
+/// A descriptor kept so that there is one left when there are none.
+pub(super) fn spare() -> Option<OwnedFd> {
+    std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
+}
+
+/// Reads all that an open connection's socket has to say.
+pub(super) fn serve_line(line: &mut Line, sockets: &weft_sys::epoll::Epoll) {
+    loop {
+        match hear(&line.socket) {
+            Heard::Nothing => return,
+            Heard::Packet(Packet::Region { id, addr, len }, fds) => {
+                let len = usize::try_from(len).unwrap_or(0);
+                let Some(fd) = fds.first() else { continue };
+                match Mapping::read_only(fd.as_fd(), len) {
+                    Ok(memory) => {
+                        if line.regions.len() == MAX_REGIONS {
+                            line.regions.remove(0);
+                        }
+                        line.regions.push(Mapped { id, addr, memory: memory.into() });
+                    }
+                    // Not fatal: its messages come another way.
+                    Err(error) => tracing::warn!("mapping a peer's memory: {error}"),
+                }
+            }
+            Heard::Packet(Packet::Gone { id }, _) => line.regions.retain(|r| r.id != id),
+            Heard::Packet(..) => {}
+            Heard::End | Heard::Nonsense(_) => {
+                // It would stay readable for ever.
+                let _ = sockets.remove(line.socket.as_fd());
+                return line.end("its process has ended without a goodbye");
+            }
+        }
+    }
+}
+
+impl super::peer::Peer {
+    fn token(&self) -> Option<u64> {
+        match (&self.line, &self.state) {
+            (Some(line), _) => Some(line.token),
+            (None, State::Dialing(dial)) => Some(dial.token),
+            _ => None,
+        }
+    }
+}

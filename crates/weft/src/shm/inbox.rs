@@ -1,0 +1,152 @@
+//! The memory through which one process sends to another: made by the receiver, one for each sender,
+//! so that a sender can spoil no messages but its own.
+//!
+//! ```text
+//! line 0   the receiver's word: 1 asks the sender to announce its messages (STOP), 0 not (GO)
+//! then     a word for each announcement on its way: whose turn it is to decide on it
+//! then     the ring
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weft_ring::{Consumer, Geometry, Memory, Producer, RingError};
+use weft_sys::mem::{self, Mapping};
+
+use super::item::OfferId;
+use crate::error::Error;
+
+/// Announcements to one peer that can be on their way at a time.
+pub(super) const OFFERS: usize = 256;
+
+const HEADER: usize = 64 + OFFERS * 8;
+
+/// Nobody has decided yet on an announcement.
+const OFFERED: u64 = 1;
+/// The receiver has begun to pull it.
+const TAKEN: u64 = 2;
+/// The sender has withdrawn it.
+const WITHDRAWN: u64 = 3;
+
+/// What both ends see besides the ring.
+pub(super) struct Shared(Memory);
+
+impl Shared {
+    /// Whether the receiver asks for announcements only.
+    #[inline]
+    pub(super) fn held(&self) -> bool {
+        self.0.word(0).load(Ordering::Relaxed) != 0
+    }
+
+    /// The receiver's word.
+    pub(super) fn hold(&self, hold: bool) {
+        self.0.word(0).store(u64::from(hold), Ordering::Relaxed);
+    }
+
+    /// The sender opens an announcement; the ring makes it visible.
+    pub(super) fn offer(&self, id: OfferId) {
+        self.word(id).store(state(id, OFFERED), Ordering::Relaxed);
+    }
+
+    /// The receiver begins to pull. `false`: it was withdrawn.
+    pub(super) fn take(&self, id: OfferId) -> bool {
+        self.decide(id, TAKEN)
+    }
+
+    /// The sender withdraws. `false`: too late.
+    pub(super) fn withdraw(&self, id: OfferId) -> bool {
+        self.decide(id, WITHDRAWN)
+    }
+
+    /// Whether an announcement is neither taken nor withdrawn.
+    pub(super) fn is_offered(&self, id: OfferId) -> bool {
+        self.word(id).load(Ordering::Relaxed) == state(id, OFFERED)
+    }
+
+    fn decide(&self, id: OfferId, to: u64) -> bool {
+        let (from, to) = (state(id, OFFERED), state(id, to));
+        self.word(id).compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    fn word(&self, id: OfferId) -> &std::sync::atomic::AtomicU64 {
+        self.0.word(64 + (id.slot as usize % OFFERS) * 8)
+    }
+}
+
+fn state(id: OfferId, state: u64) -> u64 {
+    u64::from(id.turn) << 2 | state
+}
+
+/// The receiver's end.
+pub(super) struct Inbox {
+    pub(super) shared: Shared,
+    pub(super) ring: Consumer,
+    fd: OwnedFd,
+}
+
+impl Inbox {
+    /// New memory for one sender.
+    pub(super) fn new(geometry: Geometry) -> Result<Inbox, Error> {
+        let failed = |cause: &dyn std::fmt::Display| Error::os("making shared memory", cause);
+        let len = HEADER + geometry.size();
+        let fd = mem::memfd("weft-inbox", len).map_err(|e| failed(&e))?;
+        let (shared, ring) = map(fd.as_fd(), geometry).map_err(|e| failed(&e))?;
+        let ring = Consumer::new(ring, geometry).map_err(|e| failed(&e))?;
+        Ok(Inbox { shared, ring, fd })
+    }
+}
+
+impl AsFd for Inbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The sender's end.
+pub(super) struct Outbox {
+    pub(super) shared: Shared,
+    pub(super) ring: Producer,
+}
+
+impl Outbox {
+    /// The memory that a receiver has made; what it says of itself is checked.
+    pub(super) fn attach(fd: BorrowedFd<'_>, geometry: Geometry) -> Result<Outbox, String> {
+        let (shared, ring) = map(fd, geometry)?;
+        let ring = Producer::new(ring, geometry).map_err(|e| e.to_string())?;
+        Ok(Outbox { shared, ring })
+    }
+}
+
+fn map(fd: BorrowedFd<'_>, geometry: Geometry) -> Result<(Shared, Memory), String> {
+    let mapping = Mapping::new(fd, HEADER + geometry.size()).map_err(|e| e.to_string())?;
+    let parts = || -> Result<(Shared, Memory), RingError> {
+        let whole = Memory::new(Arc::new(mapping))?;
+        Ok((Shared(whole.part(0, HEADER)?), whole.part(HEADER, geometry.size())?))
+    };
+    parts().map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_the_receiver_takes_or_the_sender_withdraws() {
+        let geometry = Geometry::new(4, 1 << 16).unwrap();
+        let inbox = Inbox::new(geometry).unwrap();
+        let outbox = Outbox::attach(inbox.as_fd(), geometry).unwrap();
+        let id = OfferId { slot: 255, turn: u32::MAX };
+        outbox.shared.offer(id);
+        assert!(inbox.shared.is_offered(id));
+        assert!(inbox.shared.take(id));
+        assert!(!outbox.shared.withdraw(id));
+        let next = OfferId { turn: 0, ..id };
+        outbox.shared.offer(next);
+        assert!(!inbox.shared.take(id), "an old turn");
+        assert!(outbox.shared.withdraw(next));
+        assert!(!inbox.shared.take(next));
+        inbox.shared.hold(true);
+        assert!(outbox.shared.held());
+    }
+}

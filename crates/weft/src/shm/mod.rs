@@ -1,0 +1,438 @@
+//! The shm device: processes of one node, by rings in shared memory and a doorbell. Nothing is lost
+//! there, so there are no acknowledgements (the idea is PM2's).
+//!
+//! Each process makes, for every peer that sends to it, a piece of shared memory with a ring
+//! (`inbox`), and has one doorbell page. A small message is one cache line written by the sender and
+//! read by the receiver. Large messages are announced, and pulled by the receiver (`pull`).
+//!
+//! Processes find each other by the [`Port`], an abstract unix socket: over it they prove the job key
+//! to each other and pass descriptors (`connect`, `hello`). There is no file anywhere, `/dev/shm`
+//! included, so nothing can be left behind or be too small. The connection stays open: its end says
+//! at once that the peer's process has ended, however that came; a stopped one keeps it.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `port` | the exclusive port |
+//! | `hello`, `connect` | acquaintance |
+//! | `inbox`, `bell`, `item` | what lies in shared memory |
+//! | `peer` | what is known of a peer |
+//! | `send`, `pull`, `poll` | out, large, in |
+//! | `region` | memory that peers can copy from directly |
+
+mod bell;
+mod connect;
+mod hello;
+mod inbox;
+mod item;
+mod peer;
+mod poll;
+mod port;
+mod pull;
+mod region;
+mod send;
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use weft_ring::{Geometry, Sleep};
+use weft_sys::buf::Buf;
+use weft_sys::cpu;
+use weft_sys::epoll::Epoll;
+use weft_wire::{Address, Envelope, JobKey, OpId, PeerId, Ticket};
+
+use crate::device::{Caps, Counters, Device, Doorbell, Event, SendError, Wake};
+use crate::error::Error;
+use bell::OwnBell;
+use connect::{Guest, Stranger};
+use peer::{Peer, State};
+use pull::{Pull, Stream};
+
+pub use port::Port;
+pub use region::{Region, Regions};
+
+/// The longest message that goes through the ring in one piece, bytes.
+pub const EAGER_MAX: usize = 16 << 10;
+
+/// From this many bytes on a message is announced and pulled: one copy and two small messages are
+/// then faster than two copies.
+pub const ANNOUNCE_FROM: usize = EAGER_MAX + 1;
+
+/// A peer that nobody sends to is called this long after it was associated, so that its death is
+/// noticed also by those who only wait for it.
+const CALL_AFTER_NS: u64 = 20_000_000;
+
+/// How a [`Shm`] behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct ShmOptions {
+    /// The ring for each peer that sends to this process.
+    geometry: Geometry,
+    cma: bool,
+    announce_from: usize,
+}
+
+impl ShmOptions {
+    /// For about so many peers on the node: the more, the smaller the ring for each, so that the
+    /// whole stays within about 10 MiB, of which only what is used takes memory.
+    ///
+    /// # Panics
+    /// Never: the sizes are fit for a ring.
+    pub fn for_peers(count: usize) -> ShmOptions {
+        let (slots, data) = match count {
+            0..=8 => (512, 256 << 10),
+            9..=32 => (256, 128 << 10),
+            _ => (128, 64 << 10),
+        };
+        let geometry = Geometry::new(slots, data).expect("powers of two within the limits");
+        ShmOptions { geometry, cma: true, announce_from: ANNOUNCE_FROM }
+    }
+
+    /// Whether cross-memory attach may be used where it works (usually yes).
+    pub fn cma(self, cma: bool) -> ShmOptions {
+        ShmOptions { cma, ..self }
+    }
+
+    /// From how many bytes on a message should be announced; at most [`EAGER_MAX`] + 1.
+    pub fn announce_from(self, bytes: usize) -> ShmOptions {
+        ShmOptions { announce_from: bytes.min(EAGER_MAX + 1), ..self }
+    }
+}
+
+/// An event that is not in a ring.
+enum Queued {
+    Done(OpId),
+    Failed(OpId, Error),
+    Dead(PeerId, Error),
+}
+
+/// The event that is being looked at. `at` is a place in `peers`.
+enum Current {
+    None,
+    Message { at: usize, envelope: Envelope },
+    Announced { at: usize, envelope: Envelope, len: u64, ticket: Ticket },
+    Queued(Queued),
+}
+
+/// What was done so far.
+#[derive(Default)]
+struct Count {
+    sent: u64,
+    received: u64,
+    announced: u64,
+    pulled: u64,
+    attach_bytes: u64,
+    region_bytes: u64,
+    ring_bytes: u64,
+    full: u64,
+    held: u64,
+    holds: u64,
+    woken: u64,
+    refused: u64,
+    dead: u64,
+}
+
+/// Processes of one node, by shared memory.
+pub struct Shm {
+    me: Address,
+    key: JobKey,
+    port: Port,
+    options: ShmOptions,
+    /// A word that peers read to try cross-memory attach.
+    probe: Box<u64>,
+    bell: Arc<OwnBell>,
+    regions: Arc<Regions>,
+    /// Port, guests, calls and connections.
+    sockets: Epoll,
+    next_token: u64,
+    /// Tokens of sockets with news; kept to be used again.
+    ready: Vec<u64>,
+    spare: Option<OwnedFd>,
+    /// From peer number to place in `peers`; `u32::MAX` for a peer that is not ours.
+    route: Vec<u32>,
+    peers: Vec<Peer>,
+    guests: Vec<Guest>,
+    strangers: Vec<Stranger>,
+    queued: VecDeque<Queued>,
+    current: Current,
+    /// Pulls that only this process works on, the first one first.
+    pulls: VecDeque<Pull>,
+    /// Pulls whose pieces come through the ring, by number.
+    asked: Vec<Option<Pull>>,
+    streams: VecDeque<Stream>,
+    /// Connections with control items that found no room yet.
+    backlogs: usize,
+    /// The place in `peers` on whose ring something is reserved.
+    reserved: usize,
+    cursor: usize,
+    hot: [usize; poll::HOT],
+    polls: u32,
+    /// Look at all rings once: one of them has rung the bell.
+    sweep: bool,
+    armed: bool,
+    closing: bool,
+    now_ns: u64,
+    next_look_ns: u64,
+    changed: bool,
+    count: Count,
+}
+
+impl Shm {
+    /// The device of the process at `me`, which holds `port`.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when descriptors or memory are short.
+    pub fn new(port: Port, me: Address, key: JobKey, options: ShmOptions) -> Result<Shm, Error> {
+        let os = |e: std::io::Error| Error::os("opening the shm device", e);
+        let sockets = Epoll::new().map_err(os)?;
+        sockets.add(port.as_fd(), connect::PORT_TOKEN).map_err(os)?;
+        let mut probe = [0; 8];
+        cpu::random(&mut probe).map_err(os)?;
+        Ok(Shm {
+            me,
+            key,
+            port,
+            options,
+            probe: Box::new(u64::from_ne_bytes(probe)),
+            bell: Arc::new(OwnBell::new()?),
+            regions: Arc::default(),
+            sockets,
+            next_token: connect::PORT_TOKEN,
+            ready: Vec::new(),
+            spare: connect::spare(),
+            route: Vec::new(),
+            peers: Vec::new(),
+            guests: Vec::new(),
+            strangers: Vec::new(),
+            queued: VecDeque::new(),
+            current: Current::None,
+            pulls: VecDeque::new(),
+            asked: Vec::new(),
+            streams: VecDeque::new(),
+            backlogs: 0,
+            reserved: usize::MAX,
+            cursor: 0,
+            hot: [usize::MAX; poll::HOT],
+            polls: 0,
+            sweep: false,
+            armed: false,
+            closing: false,
+            now_ns: 0,
+            next_look_ns: 0,
+            changed: false,
+            count: Count::default(),
+        })
+    }
+
+    /// Where memory for messages can be allocated that peers of the node copy from directly.
+    pub fn regions(&self) -> Arc<Regions> {
+        self.regions.clone()
+    }
+
+    /// The port that this process holds.
+    pub fn port(&self) -> &Port {
+        &self.port
+    }
+
+    fn place(&mut self, peer: PeerId, address: &Address) -> usize {
+        if self.route.len() <= peer.index() {
+            self.route.resize(peer.index() + 1, u32::MAX);
+        }
+        let at = self.peers.len();
+        self.route[peer.index()] = at as u32;
+        self.peers.push(Peer::new(peer, address));
+        at
+    }
+}
+
+impl Device for Shm {
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+
+    #[inline]
+    fn caps(&self, _peer: PeerId) -> Caps {
+        let announce_from = self.options.announce_from;
+        Caps { eager_max: EAGER_MAX, announce_from, free_poll: true }
+    }
+
+    fn reaches(&self, address: &Address) -> bool {
+        address.node == self.me.node && address.port != 0 && address.port != self.me.port
+    }
+
+    fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error> {
+        if !self.reaches(address) {
+            let why = if address.node == self.me.node {
+                "shm reaches other processes, not the process itself"
+            } else {
+                "it is on another node, and shm reaches only processes of this one"
+            };
+            return Err(Error::unreachable(peer, address, why));
+        }
+        if self.at(peer).is_some_and(|at| self.peers[at].address == *address) {
+            return Ok(());
+        }
+        let at = self.place(peer, address);
+        let known =
+            |s: &Stranger| (s.address.port, s.address.nonce) == (address.port, address.nonce);
+        if let Some(found) = self.strangers.iter().position(known) {
+            let line = self.strangers.swap_remove(found).line;
+            self.open(at, line);
+        } else if self.me.port < address.port {
+            // One of the two calls, also when there is nothing to send.
+            let retry_ns = weft_sys::clock::now_ns() + CALL_AFTER_NS;
+            self.peers[at].state = State::Idle { retry_ns, wanted: true };
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError> {
+        self.reserve_in(peer, len)
+    }
+
+    #[inline]
+    fn space(&mut self) -> &mut [u8] {
+        self.reserved_line().outbox.ring.space()
+    }
+
+    #[inline]
+    fn commit(&mut self, envelope: &Envelope) {
+        self.commit_in(envelope);
+    }
+
+    #[inline]
+    fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
+        self.reserve_in(peer, payload.len())?;
+        self.reserved_line().outbox.ring.space().copy_from_slice(payload);
+        self.commit_in(envelope);
+        Ok(())
+    }
+
+    fn announce(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &Buf,
+        op: OpId,
+    ) -> Result<(), SendError> {
+        self.announce_in(peer, envelope, payload, op)
+    }
+
+    fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId) {
+        self.pull_in(peer, ticket, into, op);
+    }
+
+    fn withdraw(&mut self, peer: PeerId, op: OpId) -> bool {
+        self.withdraw_in(peer, op)
+    }
+
+    fn hold(&mut self, peer: PeerId, hold: bool) {
+        let Some(at) = self.at(peer) else { return };
+        let peer = &mut self.peers[at];
+        peer.hold = hold;
+        self.count.holds += u64::from(hold);
+        if let Some(line) = &peer.line {
+            line.inbox.shared.hold(hold);
+            // It may sleep until it can send again.
+            line.ring();
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, now_ns: u64) -> bool {
+        self.poll_in(now_ns)
+    }
+
+    #[inline]
+    fn event(&self) -> Event<'_> {
+        match &self.current {
+            Current::Message { at, envelope } => {
+                let peer = &self.peers[*at];
+                let line = peer.line.as_ref().expect("a message's connection stays till the poll");
+                let payload = line.inbox.ring.payload();
+                Event::Message { peer: peer.id, envelope: *envelope, payload }
+            }
+            Current::Announced { at, envelope, len, ticket } => Event::Announced {
+                peer: self.peers[*at].id,
+                envelope: *envelope,
+                len: *len,
+                ticket: *ticket,
+            },
+            Current::Queued(Queued::Done(op)) => Event::Done { op: *op },
+            Current::Queued(Queued::Failed(op, error)) => {
+                Event::Failed { op: *op, error: error.clone() }
+            }
+            Current::Queued(Queued::Dead(peer, error)) => {
+                Event::Dead { peer: *peer, error: error.clone() }
+            }
+            Current::None => panic!("the last poll found no event"),
+        }
+    }
+
+    fn flush(&mut self, _now_ns: u64) {}
+
+    fn busy(&self) -> bool {
+        let waits = |p: &Peer| {
+            let backlog = p.line.as_ref().is_some_and(|l| !l.backlog.is_empty());
+            backlog || p.line.is_some() && !p.offers.is_empty()
+        };
+        !self.streams.is_empty() || !self.pulls.is_empty() || self.peers.iter().any(waits)
+    }
+
+    fn close(&mut self, _now_ns: u64) {
+        self.close_in();
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        if self.closing {
+            return None;
+        }
+        let retry = |p: &Peer| match p.state {
+            State::Idle { retry_ns, wanted: true } => Some(retry_ns),
+            _ => None,
+        };
+        self.peers.iter().filter_map(retry).min()
+    }
+
+    fn arm(&mut self, wake: Wake) -> bool {
+        self.armed = true;
+        self.bell.bell.arm(match wake {
+            Wake::Doorbell => Sleep::Futex,
+            Wake::Descriptor => Sleep::Descriptor,
+        });
+        self.nothing_to_do()
+    }
+
+    fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        Some(self.bell.clone())
+    }
+
+    fn watch(&self, each: &mut dyn FnMut(RawFd)) {
+        each(self.sockets.as_fd().as_raw_fd());
+    }
+
+    fn watch_generation(&self) -> u64 {
+        0
+    }
+
+    fn counters(&self) -> Counters {
+        let c = &self.count;
+        [
+            ("sent", c.sent),
+            ("received", c.received),
+            ("announced", c.announced),
+            ("pulled", c.pulled),
+            ("attach_bytes", c.attach_bytes),
+            ("region_bytes", c.region_bytes),
+            ("ring_bytes", c.ring_bytes),
+            ("full", c.full),
+            ("held", c.held),
+            ("holds", c.holds),
+            ("woken", c.woken),
+            ("refused", c.refused),
+            ("dead", c.dead),
+        ]
+        .map(|(name, value)| (format!("shm.{name}"), value))
+        .into()
+    }
+}

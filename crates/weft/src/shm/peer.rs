@@ -1,0 +1,239 @@
+//! What the device knows of one peer.
+
+use std::collections::VecDeque;
+
+use weft_ring::{Bell, Head, Refused, Sleep};
+use weft_sys::buf::Buf;
+use weft_sys::futex;
+use weft_sys::unix::Socket;
+use weft_wire::{Address, OpId, PeerId};
+
+use super::connect::Dial;
+use super::hello::{MAX_LEN, Packet};
+use super::inbox::{Inbox, OFFERS, Outbox};
+use super::item::{self, Announcement, OfferId};
+use super::region::Mapped;
+use crate::error::Error;
+
+/// A process that a peer number was given to.
+pub(super) struct Peer {
+    pub(super) id: PeerId,
+    pub(super) address: Address,
+    pub(super) state: State,
+    pub(super) line: Option<Line>,
+    /// Announcements to it.
+    pub(super) offers: Offers,
+    /// Its announcements that were not pulled yet, by its place for them: so a hostile peer can have
+    /// no more of them than an honest one.
+    pub(super) arrivals: Vec<Option<Announcement>>,
+    /// Whether it was asked to announce only.
+    pub(super) hold: bool,
+    /// A send has found no room, or was held, since the last sleep.
+    pub(super) refused: bool,
+}
+
+/// How far a peer is.
+pub(super) enum State {
+    /// Not connected; from `retry_ns` on it may be tried. `wanted`: something is to be sent.
+    Idle { retry_ns: u64, wanted: bool },
+    /// It was called and has not answered all yet.
+    Dialing(Box<Dial>),
+    /// Connected: there is a line.
+    Open,
+    /// It has ended, or cannot be talked with.
+    Gone(Error),
+}
+
+impl Peer {
+    pub(super) fn new(id: PeerId, address: &Address) -> Peer {
+        Peer {
+            id,
+            address: *address,
+            state: State::Idle { retry_ns: 0, wanted: false },
+            line: None,
+            offers: Offers::default(),
+            arrivals: Vec::new(),
+            hold: false,
+            refused: false,
+        }
+    }
+
+    pub(super) fn dead(&self, why: &str) -> Error {
+        Error::PeerDead { peer: self.id, name: self.address.to_string(), why: why.into() }
+    }
+}
+
+/// A control item that found no room in the ring yet.
+#[derive(Clone, Copy)]
+pub(super) struct Post {
+    kind: u8,
+    head: Head,
+}
+
+impl Post {
+    pub(super) fn done(id: OfferId, well: bool) -> Post {
+        Post { kind: item::DONE, head: Head(id.pack(), u64::from(well), 0) }
+    }
+
+    pub(super) fn pull(id: OfferId, want: usize, pull: usize) -> Post {
+        Post { kind: item::PULL, head: Head(id.pack(), want as u64, pull as u64) }
+    }
+
+    pub(super) fn bye() -> Post {
+        Post { kind: item::BYE, head: Head::default() }
+    }
+}
+
+/// An open connection: shared memory both ways, and the socket over which it was exchanged.
+pub(super) struct Line {
+    pub(super) socket: Socket,
+    /// What the poll set knows the socket by.
+    pub(super) token: u64,
+    pub(super) outbox: Outbox,
+    pub(super) bell: Bell,
+    pub(super) inbox: Inbox,
+    /// The peer's process, 0 where it cannot be seen from here.
+    pub(super) pid: u32,
+    /// Whether cross-memory attach to it works.
+    pub(super) cma: bool,
+    pub(super) backlog: VecDeque<Post>,
+    /// The peer's regions that are mapped here, the one used last at the end.
+    pub(super) regions: Vec<Mapped>,
+    /// Our regions that the peer was told of.
+    pub(super) told: Vec<u32>,
+    /// Why nothing more will come once the ring is empty.
+    pub(super) ended: Option<String>,
+    /// The peer has said goodbye.
+    pub(super) bye: bool,
+    /// Whether more can be sent: nobody has said goodbye, and nothing has ended.
+    pub(super) talks: bool,
+}
+
+impl Line {
+    /// Nothing more will come, nor can be sent, for this reason (the first one counts).
+    pub(super) fn end(&mut self, why: &str) {
+        self.talks = false;
+        if self.ended.is_none() {
+            self.ended = Some(why.into());
+        }
+    }
+
+    /// Tells the peer that there is news; wakes it if it sleeps. One look at a word where it does not.
+    #[inline]
+    pub(super) fn ring(&self) -> bool {
+        match self.bell.ring() {
+            None => false,
+            Some(sleep) => self.wake(sleep),
+        }
+    }
+
+    #[cold]
+    fn wake(&self, sleep: Sleep) -> bool {
+        match sleep {
+            Sleep::Futex => futex::wake(self.bell.word(), 1),
+            // A full socket is readable already; a broken one is noticed by reading it.
+            Sleep::Descriptor => drop(self.packet(&Packet::Wake, &[])),
+        }
+        true
+    }
+
+    /// Sends a packet over the socket; `false` when it cannot be sent now, or ever.
+    pub(super) fn packet(&self, packet: &Packet, fds: &[std::os::fd::BorrowedFd<'_>]) -> bool {
+        let mut bytes = [0; MAX_LEN];
+        let len = packet.encode(&mut bytes);
+        self.socket.send(&bytes[..len], fds).unwrap_or(false)
+    }
+
+    /// Puts a control item into the ring, or into the backlog until there is room.
+    pub(super) fn post(&mut self, post: Post) {
+        if !self.backlog.is_empty() || !self.put(post) {
+            self.backlog.push_back(post);
+        }
+    }
+
+    /// Moves what it can from the backlog into the ring.
+    pub(super) fn relieve(&mut self) {
+        while let Some(&post) = self.backlog.front() {
+            if !self.put(post) {
+                break;
+            }
+            self.backlog.pop_front();
+        }
+    }
+
+    fn put(&mut self, post: Post) -> bool {
+        match self.outbox.ring.push(post.kind, post.head, &[]) {
+            Ok(()) => {
+                self.ring();
+                true
+            }
+            Err(Refused::Full | Refused::TooLong) => false,
+            Err(Refused::Corrupt(error)) => {
+                // Nobody reads there any more: what is posted is as good as delivered.
+                self.end(&error.to_string());
+                true
+            }
+        }
+    }
+}
+
+/// A message that was announced and not pulled yet.
+pub(super) struct Offer {
+    pub(super) op: OpId,
+    pub(super) payload: Buf,
+    turn: u32,
+}
+
+/// Announcements to one peer.
+#[derive(Default)]
+pub(super) struct Offers {
+    slots: Vec<Option<Offer>>,
+    free: Vec<u32>,
+    turn: u32,
+}
+
+impl Offers {
+    /// A place for one more; `None` when all are used.
+    pub(super) fn place(&mut self) -> Option<OfferId> {
+        if self.slots.is_empty() {
+            self.slots.resize_with(OFFERS, || None);
+            self.free = (0..OFFERS as u32).rev().collect();
+        }
+        let slot = *self.free.last()?;
+        Some(OfferId { slot, turn: self.turn })
+    }
+
+    /// Uses the place that [`Offers::place`] gave last.
+    pub(super) fn put(&mut self, op: OpId, payload: &Buf) {
+        if let Some(slot) = self.free.pop() {
+            let offer = Offer { op, payload: payload.clone(), turn: self.turn };
+            self.slots[slot as usize] = Some(offer);
+            self.turn = self.turn.wrapping_add(1);
+        }
+    }
+
+    pub(super) fn get(&self, id: OfferId) -> Option<&Offer> {
+        self.slots.get(id.slot as usize)?.as_ref().filter(|o| o.turn == id.turn)
+    }
+
+    pub(super) fn remove(&mut self, id: OfferId) -> Option<Offer> {
+        self.get(id)?;
+        self.free.push(id.slot);
+        self.slots[id.slot as usize].take()
+    }
+
+    pub(super) fn find(&self, op: OpId) -> Option<OfferId> {
+        let slot = self.slots.iter().position(|o| o.as_ref().is_some_and(|o| o.op == op))?;
+        let turn = self.slots[slot].as_ref()?.turn;
+        Some(OfferId { slot: slot as u32, turn })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Offer> {
+        self.free.clear();
+        std::mem::take(&mut self.slots).into_iter().flatten()
+    }
+}

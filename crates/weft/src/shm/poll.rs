@@ -1,0 +1,329 @@
+//! Arrivals, in place, and everything that goes on in the background.
+
+use weft_ring::Item;
+use weft_wire::{Envelope, Ticket};
+
+use super::item::{self, Announcement};
+use super::peer::{Post, State};
+use super::{Current, Queued, Shm};
+
+/// How often the sockets are looked at where nothing is expected on them; looking costs a system
+/// call.
+const LOOK_NS: u64 = 1_000_000;
+
+/// How often while somebody is being connected.
+const LOOK_SOON_NS: u64 = 20_000;
+
+/// With at most so many peers, each poll looks at all rings. With more, it looks at those that were
+/// active last, and at some of the others in turn.
+const ALL_PEERS: usize = 8;
+
+/// How many of the others are looked at in a poll.
+const IN_TURN: usize = 4;
+
+/// Each so many polls, the others come first, so that a busy peer cannot keep them out.
+const FAIR: u32 = 16;
+
+/// Rings that were active last, the latest first.
+pub(super) const HOT: usize = 4;
+
+impl Shm {
+    pub(super) fn poll_in(&mut self, now_ns: u64) -> bool {
+        self.now_ns = now_ns;
+        if self.armed {
+            self.armed = false;
+            self.sweep = true;
+            self.next_look_ns = 0;
+            self.bell.bell.disarm();
+        }
+        self.release();
+        if now_ns >= self.next_look_ns {
+            self.look();
+        }
+        if !self.pulls.is_empty() || !self.streams.is_empty() || self.backlogs > 0 {
+            self.progress();
+        }
+        if let Some(queued) = self.queued.pop_front() {
+            self.current = Current::Queued(queued);
+            return true;
+        }
+        self.scan()
+    }
+
+    /// Gives the current event's memory back.
+    #[inline]
+    fn release(&mut self) {
+        match std::mem::replace(&mut self.current, Current::None) {
+            Current::None | Current::Queued(_) => {}
+            Current::Message { at, .. } | Current::Announced { at, .. } => self.release_at(at),
+        }
+    }
+
+    #[inline]
+    fn release_at(&mut self, at: usize) {
+        if let Some(line) = &mut self.peers[at].line
+            && line.inbox.ring.release()
+        {
+            // It waits for room, and there is some now.
+            line.ring();
+        }
+    }
+
+    fn progress(&mut self) {
+        if self.backlogs > 0 {
+            self.backlogs = 0;
+            for line in self.peers.iter_mut().filter_map(|p| p.line.as_mut()) {
+                line.relieve();
+                self.backlogs += usize::from(!line.backlog.is_empty());
+            }
+        }
+        self.go_on_pulling();
+        self.go_on_streaming();
+        self.count_backlogs();
+    }
+
+    /// Pulls and pieces may have left control items behind for want of room.
+    fn count_backlogs(&mut self) {
+        let full = |p: &&super::peer::Peer| p.line.as_ref().is_some_and(|l| !l.backlog.is_empty());
+        self.backlogs = self.peers.iter().filter(full).count();
+    }
+
+    /// What is done only now and then: sockets, calls, connections that have ended.
+    #[cold]
+    fn look(&mut self) {
+        self.serve();
+        let mut soon = !self.guests.is_empty();
+        for at in 0..self.peers.len() {
+            let peer = &mut self.peers[at];
+            if let State::Idle { retry_ns, wanted: true } = &mut peer.state {
+                if *retry_ns == 0 {
+                    // Nobody waits for it yet: the first call can wait till the others are up.
+                    *retry_ns = self.now_ns;
+                }
+                if *retry_ns <= self.now_ns && !self.closing {
+                    self.dial(at);
+                }
+            }
+            soon |= matches!(self.peers[at].state, State::Dialing(_));
+        }
+        self.tell_gone();
+        self.count_backlogs();
+        self.next_look_ns = self.now_ns + if soon { LOOK_SOON_NS } else { LOOK_NS };
+    }
+
+    /// Looks for the next arrival.
+    #[inline]
+    fn scan(&mut self) -> bool {
+        let count = self.peers.len();
+        if count <= ALL_PEERS || self.sweep {
+            for _ in 0..count {
+                // Goes on after the one that had something last, so that all get their turn.
+                self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
+                if self.take_from(self.cursor) {
+                    return true;
+                }
+            }
+            self.sweep = false;
+            return false;
+        }
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls % FAIR == 0 {
+            return self.scan_in_turn(count) || self.scan_hot(count);
+        }
+        self.scan_hot(count) || self.scan_in_turn(count)
+    }
+
+    fn scan_hot(&mut self, count: usize) -> bool {
+        for place in 0..HOT {
+            let at = self.hot[place];
+            if at < count && self.take_from(at) {
+                self.hot[..=place].rotate_right(1);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn scan_in_turn(&mut self, count: usize) -> bool {
+        for _ in 0..IN_TURN {
+            self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
+            let at = self.cursor;
+            if self.take_from(at) {
+                if !self.hot.contains(&at) {
+                    self.hot.rotate_right(1);
+                    self.hot[0] = at;
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes items from one ring until there is an event for the one above.
+    #[inline]
+    fn take_from(&mut self, at: usize) -> bool {
+        loop {
+            let Some(line) = &mut self.peers[at].line else { return false };
+            match line.inbox.ring.peek() {
+                Ok(Some(item)) if item.kind == item::MESSAGE => {
+                    let envelope = item::envelope(item.head);
+                    self.current = Current::Message { at, envelope };
+                    self.count.received += 1;
+                    return true;
+                }
+                Ok(None) if line.ended.is_none() => return false,
+                Ok(None) => {
+                    self.end(at);
+                    return self.next_queued();
+                }
+                Ok(Some(item)) => {
+                    if self.take_up(at, item) {
+                        return true;
+                    }
+                }
+                Err(error) => {
+                    self.bury(at, &error.to_string());
+                    return self.next_queued();
+                }
+            }
+        }
+    }
+
+    fn next_queued(&mut self) -> bool {
+        let Some(queued) = self.queued.pop_front() else { return false };
+        self.current = Current::Queued(queued);
+        true
+    }
+
+    /// Deals with an item that is no message. `true`: it is, or has led to, an event. Unless it is
+    /// the event itself, it is released.
+    #[cold]
+    fn take_up(&mut self, at: usize, item: Item) -> bool {
+        match item.kind {
+            item::ANNOUNCE => {
+                if self.take_announcement(at, item::envelope(item.head)) {
+                    return true;
+                }
+            }
+            item::DONE => self.on_done(at, item.head),
+            item::PULL => self.on_pull(at, item.head),
+            item::PIECE => self.on_piece(at, item.head),
+            item::BYE => {
+                if let Some(line) = &mut self.peers[at].line {
+                    line.bye = true;
+                    line.talks = false;
+                }
+            }
+            _ => {
+                self.bury(at, "it sends what no Weft of this version sends");
+                return self.next_queued();
+            }
+        }
+        self.release_at(at);
+        self.next_queued()
+    }
+
+    /// Makes an announcement the current event, unless it was withdrawn.
+    fn take_announcement(&mut self, at: usize, envelope: Envelope) -> bool {
+        let peer = &mut self.peers[at];
+        let Some(line) = &peer.line else { return false };
+        let Some(a) = Announcement::decode(line.inbox.ring.payload()) else {
+            self.bury(at, "it sends an announcement that is none");
+            return self.next_queued();
+        };
+        if a.id.slot as usize >= super::inbox::OFFERS || !line.inbox.shared.is_offered(a.id) {
+            return false;
+        }
+        if peer.arrivals.is_empty() {
+            peer.arrivals.resize(super::inbox::OFFERS, None);
+        }
+        let (slot, len, ticket) = (a.id.slot as usize, a.len, Ticket(a.id.pack()));
+        peer.arrivals[slot] = Some(a);
+        self.current = Current::Announced { at, envelope, len, ticket };
+        self.count.received += 1;
+        true
+    }
+
+    /// A connection has ended, and all that came over it was seen.
+    fn end(&mut self, at: usize) {
+        let peer = &self.peers[at];
+        let line = peer.line.as_ref();
+        let bye = line.is_some_and(|line| line.bye);
+        let pending = !peer.offers.is_empty() || self.pulls_from(at);
+        if bye && !pending {
+            let error = peer.dead("it has said goodbye and ended");
+            self.hang_up(at);
+            self.peers[at].state = State::Gone(error);
+            return;
+        }
+        let why = line.and_then(|line| line.ended.clone()).unwrap_or_default();
+        self.bury(at, &why);
+    }
+
+    /// The peer is gone: all operations with it end, then the one above is told.
+    pub(super) fn bury(&mut self, at: usize, why: &str) {
+        if matches!(self.peers[at].state, State::Gone(_)) {
+            return;
+        }
+        self.hang_up(at);
+        let peer = &mut self.peers[at];
+        let error = peer.dead(why);
+        let id = peer.id;
+        let queued = &mut self.queued;
+        queued.extend(peer.offers.drain().map(|o| Queued::Failed(o.op, error.clone())));
+        peer.state = State::Gone(error.clone());
+        self.drop_pulls(at, &error);
+        self.queued.push_back(Queued::Dead(id, error));
+        self.count.dead += 1;
+    }
+
+    /// Gives the connection's memory and socket back.
+    fn hang_up(&mut self, at: usize) {
+        self.peers[at].line = None;
+        self.peers[at].arrivals = Vec::new();
+        self.changed = true;
+    }
+
+    /// Whether the owner may sleep, the bell being armed already.
+    pub(super) fn nothing_to_do(&mut self) -> bool {
+        if !self.queued.is_empty() || !self.pulls.is_empty() {
+            return false;
+        }
+        for at in 0..self.peers.len() {
+            let streams = self.streams.iter().any(|s| s.at() == at);
+            let peer = &mut self.peers[at];
+            let refused = std::mem::take(&mut peer.refused);
+            let Some(line) = &mut peer.line else { continue };
+            // An error is found again, and dealt with, by the next poll.
+            if line.ended.is_some() || line.inbox.ring.peek() != Ok(None) {
+                return false;
+            }
+            if refused && !line.outbox.shared.held() || streams || !line.backlog.is_empty() {
+                if line.outbox.ring.want_room() != Ok(false) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Says goodbye to everybody who is connected.
+    pub(super) fn close_in(&mut self) {
+        if self.closing {
+            return;
+        }
+        self.closing = true;
+        self.guests.clear();
+        self.strangers.clear();
+        for peer in &mut self.peers {
+            if matches!(peer.state, State::Dialing(_)) {
+                peer.state = State::Idle { retry_ns: u64::MAX, wanted: false };
+            }
+            if let Some(line) = &mut peer.line {
+                line.talks = false;
+                line.post(Post::bye());
+            }
+        }
+        self.count_backlogs();
+    }
+}

@@ -1,0 +1,279 @@
+//! Messages of all sizes, by all ways.
+
+use weft::device::{Device, SendError};
+use weft::error::Error;
+use weft::shm::{EAGER_MAX, ShmOptions};
+use weft_sys::buf::{Buf, lend};
+use weft_wire::{JobKey, OpId, PeerId, Ticket};
+
+use crate::ends::{End, Said, options, pair, patiently, pattern, tag};
+
+/// Receives an announcement and pulls it into `into`; both ends hear of the end.
+fn pulls(a: &mut End, b: &mut End, expect: (u64, u64), into: Buf) {
+    let Said::Announced(peer, envelope, len, ticket) = b.hears(a) else {
+        panic!("no announcement")
+    };
+    assert_eq!((peer, envelope, len), (PeerId(0), tag(expect.0), expect.1));
+    b.shm.pull(peer, ticket, into, OpId(200));
+    let (mut a_done, mut b_done) = (false, false);
+    patiently(|| {
+        if let Some(said) = b.poll() {
+            assert_eq!(said, Said::Done(OpId(200)));
+            b_done = true;
+        }
+        if let Some(said) = a.poll() {
+            assert_eq!(said, Said::Done(OpId(100)));
+            a_done = true;
+        }
+        (a_done && b_done).then_some(())
+    });
+}
+
+fn all_sizes(options: ShmOptions) {
+    let (mut a, mut b) = pair(options);
+    for len in [0, 1, 7, 8, 31, 32, 33, 63, 64, 65, 1000, 4096, 16383, EAGER_MAX] {
+        let bytes = pattern(len as u64, len);
+        a.sends(&mut b, 1, tag(len as u64), &bytes);
+        assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(len as u64), bytes));
+    }
+    for len in [0, 1, 33, 5000, EAGER_MAX + 1, 100_003, 1 << 20, (3 << 20) + 1, 64 << 20] {
+        let from = Buf::from_vec(pattern(len as u64, len));
+        let into = Buf::from_vec(vec![0; len]);
+        a.announces(1, tag(len as u64), &from, 100);
+        pulls(&mut a, &mut b, (len as u64, len as u64), into.clone());
+        assert!(into.into_vec() == Some(pattern(len as u64, len)), "{len} bytes differ");
+    }
+}
+
+#[test]
+fn all_sizes_arrive_by_cross_memory_attach() {
+    all_sizes(options());
+}
+
+#[test]
+fn all_sizes_arrive_through_the_ring_where_attach_is_not_allowed() {
+    all_sizes(options().cma(false));
+}
+
+#[test]
+fn all_sizes_arrive_through_the_smallest_ring() {
+    all_sizes(ShmOptions::for_peers(64).cma(false));
+}
+
+#[test]
+fn both_directions_stream_through_the_rings_at_once() {
+    let (mut a, mut b) = pair(options().cma(false));
+    let len = 3_000_001;
+    a.announces(1, tag(1), &Buf::from_vec(pattern(1, len)), 1);
+    b.announces(0, tag(2), &Buf::from_vec(pattern(2, len)), 2);
+    let (at_a, at_b) = (Buf::from_vec(vec![0; len]), Buf::from_vec(vec![0; len]));
+    let done = std::cell::Cell::new(0);
+    let turn = |end: &mut End, into: &Buf, op: u64| match end.poll() {
+        Some(Said::Announced(peer, _, _, ticket)) => {
+            end.shm.pull(peer, ticket, into.clone(), OpId(op));
+        }
+        Some(Said::Done(_)) => done.set(done.get() + 1),
+        None => {}
+        other => panic!("{other:?}"),
+    };
+    patiently(|| {
+        turn(&mut a, &at_a, 11);
+        turn(&mut b, &at_b, 12);
+        (done.get() == 4).then_some(())
+    });
+    assert!(at_a.into_vec() == Some(pattern(2, len)));
+    assert!(at_b.into_vec() == Some(pattern(1, len)));
+    assert_eq!((a.counter("shm.ring_bytes"), b.counter("shm.attach_bytes")), (len as u64, 0));
+}
+
+#[test]
+fn weft_memory_is_copied_out_of_its_mapping() {
+    let (mut a, mut b) = pair(options());
+    let regions = a.shm.regions();
+    let mut region = regions.allocate(5 << 20).unwrap();
+    for round in 0..3u64 {
+        let bytes = pattern(round, 4 << 20);
+        region[77..77 + bytes.len()].copy_from_slice(&bytes);
+        let into = Buf::from_vec(vec![0; bytes.len()]);
+        lend(|loans| {
+            a.announces(1, tag(1), &loans.read(&region[77..77 + (4 << 20)]), 100);
+            pulls(&mut a, &mut b, (1, 4 << 20), into.clone());
+        });
+        assert!(into.into_vec() == Some(bytes));
+    }
+    assert_eq!(b.counter("shm.region_bytes"), 12 << 20);
+    assert_eq!(b.counter("shm.attach_bytes"), 0);
+    drop(region);
+    let mut many: Vec<_> = (0..100).map(|_| regions.allocate(1 << 16).unwrap()).collect();
+    for region in &mut many {
+        region.fill(3);
+        let into = Buf::from_vec(vec![0; 1 << 16]);
+        lend(|loans| {
+            a.announces(1, tag(1), &loans.read(region), 100);
+            pulls(&mut a, &mut b, (1, 1 << 16), into.clone());
+        });
+        assert!(into.into_vec() == Some(vec![3; 1 << 16]));
+    }
+}
+
+#[test]
+fn pieces_and_short_buffers_and_odd_addresses() {
+    for cma in [true, false] {
+        let (mut a, mut b) = pair(options().cma(cma));
+        let from = pattern(9, 200_000);
+        let mut into = vec![0; 150_001];
+        lend(|loans| {
+            a.announces(1, tag(5), &loans.read(&from[3..]), 100);
+            pulls(&mut a, &mut b, (5, from.len() as u64 - 3), loans.fill(&mut into[1..]));
+        });
+        assert!(into[0] == 0 && into[1..] == from[3..3 + 150_000]);
+    }
+}
+
+#[test]
+fn order_is_kept_among_messages_and_announcements() {
+    let (mut a, mut b) = pair(options());
+    let payload = Buf::from_vec(vec![1; 50_000]);
+    let (mut sent, mut seen) = (1u64, 1u64);
+    patiently(|| {
+        for _ in 0..3 {
+            let well = if sent.is_multiple_of(50) && sent < 10_000 {
+                a.shm.announce(PeerId(1), &tag(sent), &payload, OpId(sent)).is_ok()
+            } else {
+                let bytes = pattern(sent, (sent % 300) as usize);
+                sent < 10_000 && a.try_send(1, tag(sent), &bytes).is_some()
+            };
+            sent += u64::from(well);
+        }
+        while a.poll().is_some() {}
+        match b.poll() {
+            Some(Said::Message(_, envelope, bytes)) => {
+                assert_eq!(envelope, tag(seen));
+                assert_eq!(bytes, pattern(seen, (seen % 300) as usize));
+                seen += 1;
+            }
+            Some(Said::Announced(peer, envelope, _, ticket)) => {
+                assert_eq!(envelope, tag(seen));
+                b.shm.pull(peer, ticket, Buf::from_vec(vec![0; 50_000]), OpId(seen));
+                seen += 1;
+            }
+            Some(Said::Done(_)) | None => {}
+            other => panic!("{other:?}"),
+        }
+        (seen == 10_000).then_some(())
+    });
+}
+
+#[test]
+fn a_full_ring_says_so_and_goes_on_when_there_is_room() {
+    let (mut a, mut b) = pair(options());
+    let mut sent = 0u64;
+    while a.try_send(1, tag(sent), &pattern(sent, 700)).is_some() {
+        sent += 1;
+    }
+    assert!(sent > 100, "only {sent} fit");
+    for i in 0..sent {
+        assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(i), pattern(i, 700)));
+    }
+    a.sends(&mut b, 1, tag(1), b"again");
+    assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(1), b"again".to_vec()));
+}
+
+#[test]
+fn thirty_two_peers_at_once_each_in_order() {
+    let key = JobKey([1; 16]);
+    let options = ShmOptions::for_peers(32);
+    let mut hub = End::new(options, key);
+    let mut others: Vec<End> = (0..32).map(|_| End::new(options, key)).collect();
+    for (i, other) in others.iter_mut().enumerate() {
+        other.knows(0, &hub.me);
+        hub.knows(i as u32 + 1, &other.me);
+    }
+    let (mut sent, mut seen) = (vec![0u64; 32], vec![0u64; 32]);
+    const EACH: u64 = 500;
+    patiently(|| {
+        for (i, other) in others.iter_mut().enumerate() {
+            assert_eq!(other.poll(), None);
+            // One of them is much busier than the others.
+            let burst = if i == 3 { 50 } else { 1 };
+            for _ in 0..burst {
+                if sent[i] < EACH && other.try_send(0, tag(sent[i]), &[i as u8]).is_some() {
+                    sent[i] += 1;
+                }
+            }
+        }
+        for _ in 0..32 {
+            if let Some(said) = hub.poll() {
+                let Said::Message(peer, envelope, bytes) = said else { panic!("{said:?}") };
+                let from = peer.index() - 1;
+                assert_eq!((envelope, bytes), (tag(seen[from]), vec![from as u8]));
+                seen[from] += 1;
+            }
+        }
+        seen.iter().all(|&n| n == EACH).then_some(())
+    });
+}
+
+#[test]
+fn a_message_can_be_withdrawn_until_it_is_pulled() {
+    let (mut a, mut b) = pair(options());
+    let payload = Buf::from_vec(vec![1; 50_000]);
+    a.announces(1, tag(1), &payload, 1);
+    assert!(a.shm.withdraw(PeerId(1), OpId(1)), "not seen yet");
+    assert!(!a.shm.withdraw(PeerId(1), OpId(1)), "gone");
+    a.announces(1, tag(2), &payload, 2);
+    let Said::Announced(peer, envelope, _, ticket) = b.hears(&mut a) else { panic!() };
+    assert_eq!(envelope, tag(2), "the withdrawn one is not seen");
+    assert!(a.shm.withdraw(PeerId(1), OpId(2)), "seen and not pulled");
+    b.shm.pull(peer, ticket, Buf::from_vec(vec![0; 50_000]), OpId(9));
+    assert_eq!(b.hears(&mut a), Said::Failed(OpId(9), Error::Withdrawn { peer }));
+    a.announces(1, tag(3), &payload, 3);
+    let Said::Announced(peer, _, _, ticket) = b.hears(&mut a) else { panic!() };
+    b.shm.pull(peer, ticket, Buf::from_vec(vec![0; 50_000]), OpId(10));
+    assert!(!a.shm.withdraw(PeerId(1), OpId(3)), "too late");
+    assert_eq!(b.hears(&mut a), Said::Done(OpId(10)));
+    assert_eq!(a.hears(&mut b), Said::Done(OpId(3)));
+}
+
+#[test]
+fn a_bad_ticket_fails_and_only_once() {
+    let (mut a, mut b) = pair(options());
+    b.shm.pull(PeerId(0), Ticket(u64::MAX), Buf::from_vec(vec![0; 8]), OpId(1));
+    let failed = Said::Failed(OpId(1), Error::Withdrawn { peer: PeerId(0) });
+    assert_eq!(b.hears(&mut a), failed);
+    b.shm.pull(PeerId(77), Ticket(0), Buf::from_vec(vec![0; 8]), OpId(2));
+    let failed = Said::Failed(OpId(2), Error::UnknownPeer { peer: PeerId(77) });
+    assert_eq!(b.hears(&mut a), failed);
+}
+
+#[test]
+fn hold_stops_messages_and_not_announcements() {
+    let (mut a, mut b) = pair(options());
+    b.shm.hold(PeerId(0), true);
+    assert!(matches!(a.shm.send(PeerId(1), &tag(1), b"x"), Err(SendError::Held)));
+    let payload = Buf::from_vec(b"x".to_vec());
+    a.announces(1, tag(1), &payload, 100);
+    pulls(&mut a, &mut b, (1, 1), Buf::from_vec(vec![0; 1]));
+    b.shm.hold(PeerId(0), false);
+    a.try_send(1, tag(2), b"y").unwrap();
+    assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(2), b"y".to_vec()));
+    assert_eq!((a.counter("shm.held"), b.counter("shm.holds")), (1, 1));
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_with_the_reason() {
+    let (mut a, _b) = pair(options());
+    let long = a.shm.send(PeerId(1), &tag(1), &vec![0; EAGER_MAX + 1]).unwrap_err();
+    let SendError::Failed(error) = long else { panic!("{long:?}") };
+    assert_eq!(error, Error::TooLong { len: EAGER_MAX + 1, max: EAGER_MAX });
+    let unknown = a.shm.send(PeerId(5), &tag(1), b"").unwrap_err();
+    let SendError::Failed(error) = unknown else { panic!("{unknown:?}") };
+    assert_eq!(error, Error::UnknownPeer { peer: PeerId(5) });
+    let me = a.me;
+    let error = a.shm.associate(PeerId(6), &me).unwrap_err();
+    assert!(error.to_string().contains("not the process itself"), "{error}");
+    let mut far = me;
+    far.node ^= 1;
+    let error = a.shm.associate(PeerId(6), &far).unwrap_err();
+    assert!(error.to_string().contains("another node"), "{error}");
+}

@@ -1,0 +1,133 @@
+//! Sleeping until something arrives.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weft::device::{Device, Wake};
+use weft_sys::clock::now_ns;
+use weft_sys::watch::Watch;
+use weft_wire::PeerId;
+
+use crate::ends::{End, Said, options, pair, patiently, tag};
+
+/// Long enough that a lost wake-up shows as a failure, not as a delay.
+const LONG_NS: u64 = 30_000_000_000;
+
+/// Says what comes next, sleeping whenever there is nothing.
+fn sleep_for(end: &mut End, wake: Wake) -> Said {
+    let start = now_ns();
+    loop {
+        if let Some(said) = end.poll() {
+            return said;
+        }
+        if end.shm.arm(wake) {
+            match wake {
+                Wake::Doorbell => end.shm.doorbell().unwrap().sleep(LONG_NS),
+                Wake::Descriptor => {
+                    let mut fds = Vec::new();
+                    end.shm.watch(&mut |fd| fds.push(fd));
+                    let (mut watch, _waker) = Watch::new().unwrap();
+                    watch.set(&fds).unwrap();
+                    watch.wait(LONG_NS);
+                }
+            }
+        }
+        assert!(now_ns() - start < LONG_NS, "a wake-up was lost");
+    }
+}
+
+fn ping_pong(wake: Wake, rounds: u64) {
+    let (mut a, mut b) = pair(options());
+    let other = std::thread::spawn(move || {
+        for i in 0..rounds {
+            assert_eq!(sleep_for(&mut b, wake), Said::Message(PeerId(0), tag(i), vec![]));
+            b.try_send(0, tag(i), &[]).unwrap();
+        }
+        b
+    });
+    for i in 0..rounds {
+        a.try_send(1, tag(i), &[]).unwrap();
+        assert_eq!(sleep_for(&mut a, wake), Said::Message(PeerId(1), tag(i), vec![]));
+    }
+    let b = other.join().unwrap();
+    assert!(a.counter("shm.woken") + b.counter("shm.woken") > 0, "nobody ever slept");
+}
+
+#[test]
+fn a_sleeper_on_the_doorbell_is_woken_by_every_message() {
+    ping_pong(Wake::Doorbell, 2000);
+}
+
+#[test]
+fn a_sleeper_on_a_descriptor_is_woken_by_every_message() {
+    ping_pong(Wake::Descriptor, 500);
+}
+
+/// A sender that found the ring full sleeps until there is room, while the receiver sleeps until
+/// there is something.
+#[test]
+fn a_sender_that_waits_for_room_is_woken() {
+    let (mut a, mut b) = pair(options());
+    const COUNT: u64 = 20_000;
+    let sender = std::thread::spawn(move || {
+        let start = now_ns();
+        for i in 0..COUNT {
+            while a.try_send(1, tag(i), &[0; 600]).is_none() {
+                assert_eq!(a.poll(), None);
+                if a.shm.arm(Wake::Doorbell) {
+                    a.shm.doorbell().unwrap().sleep(LONG_NS);
+                }
+                assert!(now_ns() - start < LONG_NS, "a wake-up was lost");
+            }
+        }
+        a
+    });
+    for i in 0..COUNT {
+        let said = sleep_for(&mut b, Wake::Doorbell);
+        assert_eq!(said, Said::Message(PeerId(0), tag(i), vec![0; 600]));
+    }
+    sender.join().unwrap();
+}
+
+#[test]
+fn a_sender_that_is_held_is_woken_by_go() {
+    let (mut a, mut b) = pair(options());
+    b.shm.hold(PeerId(0), true);
+    let asleep = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let asleep = &asleep;
+        let sender = scope.spawn(move || {
+            let start = now_ns();
+            while a.shm.send(PeerId(1), &tag(1), b"x").is_err() {
+                assert_eq!(a.poll(), None);
+                if a.shm.arm(Wake::Doorbell) {
+                    asleep.store(true, Ordering::Release);
+                    a.shm.doorbell().unwrap().sleep(LONG_NS);
+                }
+                assert!(now_ns() - start < LONG_NS, "a wake-up was lost");
+            }
+            a
+        });
+        patiently(|| asleep.load(Ordering::Acquire).then_some(()));
+        b.shm.hold(PeerId(0), false);
+        let said = sleep_for(&mut b, Wake::Doorbell);
+        assert_eq!(said, Said::Message(PeerId(0), tag(1), b"x".to_vec()));
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn a_process_that_sleeps_is_rung_from_within() {
+    let (mut a, _b) = pair(options());
+    assert!(patiently(|| {
+        assert_eq!(a.poll(), None);
+        a.shm.arm(Wake::Doorbell).then_some(true)
+    }));
+    let bell = a.shm.doorbell().unwrap();
+    let start = now_ns();
+    std::thread::scope(|scope| {
+        scope.spawn(|| bell.ring());
+        bell.sleep(LONG_NS);
+    });
+    assert!(now_ns() - start < LONG_NS);
+    assert_eq!(a.poll(), None);
+}
