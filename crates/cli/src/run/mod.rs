@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Result<ExitCode, RunError> {
     let Launch { team, remotes, places, hosts, board, printer, .. } = launch;
     let job = Job { team, remotes, places, hosts, board, printer, policy, signals };
     let status = job.run()?;
-    if let Some(lab) = lab.filter(|l| l.record().owner.is_some()) {
+    if let Some(lab) = lab.filter(|l| l.record().owner == Some(std::process::id())) {
         lab.down()?;
     }
     Ok(ExitCode::from(status))
