@@ -72,10 +72,16 @@ impl Path {
         if flight == 0 { window.max(self.mtu as u64) } else { window.saturating_sub(flight) }
     }
 
+    /// Whether a frame that the window does not bind, as one with an acknowledgement, may go out
+    /// now: not while the medium is full, or what was refused would be offered again for ever.
+    #[inline]
+    pub fn takes_words(&self) -> bool {
+        self.up && self.pause_until.is_none()
+    }
+
     /// Whether a frame of `bytes` may go out now.
     #[inline]
     pub fn can_send(&self, bytes: usize) -> bool {
-        self.takes_words()
-            && (self.extra > 0 || self.room() >= bytes.min(self.mtu) as u64)
+        self.takes_words() && (self.extra > 0 || self.room() >= bytes.min(self.mtu) as u64)
     }
 }
