@@ -22,7 +22,7 @@ pub const EVERYONE: [u8; 6] = [0x03, 0x57, 0x45, 0x46, 0x54, 0x01];
 const MAX_FRAMES: usize = 32;
 
 /// Empty polls between two looks at the interface's state.
-const IDLE_POLLS: u32 = 64;
+const IDLE_POLLS: u32 = 256;
 
 /// A packet link on one interface.
 #[derive(Debug)]
@@ -89,15 +89,12 @@ impl PacketLink {
     /// Looks after the interface now and then while nothing arrives.
     #[cold]
     fn look_after(&mut self) -> Result<(), LinkError> {
-        let before = self.watch.state();
-        // An error that waits would keep the descriptor readable, and a sleeper awake.
-        match self.socket.take_error() {
-            Some(cause) if before.up && cause.kind() == io::ErrorKind::NetworkDown => {
-                // It went down since, or down and up again: both are known only now.
-                self.watch.is_set_up_now();
-            }
-            _ => {}
+        if !self.watch.take_fresh() {
+            return Ok(());
         }
+        // An error that waits, which is what an outage leaves behind, would keep the descriptor
+        // readable, and a sleeper awake. What it says shows in the interface's state.
+        let _ = self.socket.take_error();
         self.watch.news()
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct StateWatch {
     checked_ns: Cell<u64>,
     state: Cell<LinkState>,
     gone: Cell<bool>,
+    /// Whether the kernel has been asked since the last `take_fresh`.
+    fresh: Cell<bool>,
     /// Whether the caller has been told of the present outage.
     told: Cell<bool>,
 }
@@ -32,22 +34,36 @@ impl StateWatch {
             checked_ns: Cell::new(0),
             state: Cell::new(LinkState::default()),
             gone: Cell::new(false),
+            fresh: Cell::new(false),
             told: Cell::new(false),
         })
     }
 
     /// The state, at most a few milliseconds old.
     pub(crate) fn state(&self) -> LinkState {
+        self.check();
+        self.state.get()
+    }
+
+    /// Asks if it is time to ask again.
+    fn check(&self) {
         let now = now_ns();
         if now.saturating_sub(self.checked_ns.get()) >= CHECK_EVERY_NS {
-            self.refresh();
             self.checked_ns.set(now);
+            self.refresh();
         }
-        self.state.get()
+    }
+
+    /// Whether the kernel has been asked since this was last called, by whomever; asks it if it is
+    /// time to.
+    pub(crate) fn take_fresh(&self) -> bool {
+        self.check();
+        self.fresh.replace(false)
     }
 
     /// Asks now.
     fn refresh(&self) {
+        self.fresh.set(true);
         match self.probe.state() {
             Ok(state) => {
                 self.state.set(state);
@@ -79,9 +95,9 @@ impl StateWatch {
         }
     }
 
-    /// An error the first time after the interface went down or away, then none until it has been
-    /// up again.
+    /// An error the first time after the interface was found down or gone, then none until it has
+    /// been found up again.
     pub(crate) fn news(&self) -> Result<(), LinkError> {
-        if self.state().up || self.told.replace(true) { Ok(()) } else { Err(self.outage()) }
+        if self.state.get().up || self.told.replace(true) { Ok(()) } else { Err(self.outage()) }
     }
 }

@@ -34,7 +34,7 @@ const SEND_BUFFER: usize = 2 << 20;
 pub const SMALL_RECEIVE_BUFFER: usize = 1 << 20;
 
 /// Calls that found nothing between two looks at the group's socket.
-const GROUP_EVERY: u32 = 16;
+const GROUP_EVERY: u32 = 32;
 /// Calls that found nothing between two looks at the interface's state.
 const STATE_EVERY: u32 = 64;
 
@@ -161,9 +161,15 @@ impl UdpLink {
         }
         self.idle = self.idle.wrapping_add(1);
         if self.idle.is_multiple_of(STATE_EVERY) {
-            self.watch.news()?;
+            self.look_after()?;
         }
         Ok(self.idle.is_multiple_of(GROUP_EVERY) && self.group.is_some() && self.receive(true))
+    }
+
+    /// Looks after the interface now and then while nothing arrives.
+    #[cold]
+    fn look_after(&mut self) -> Result<(), LinkError> {
+        if self.watch.take_fresh() { self.watch.news() } else { Ok(()) }
     }
 
     /// Receives from one of the sockets.

@@ -22,6 +22,9 @@ pub const ETHERNET_HEADER_LEN: usize = 14;
 /// The memory that the kernel is asked for at once. A multiple of every page size.
 const BLOCK_LEN: usize = 64 * 1024;
 
+/// Bytes of a cache line, or a divisor of it.
+const CACHE_LINE: usize = 64;
+
 /// What a packet socket is opened with.
 #[derive(Clone, Debug)]
 pub struct PacketConfig<'a> {
@@ -80,10 +83,10 @@ impl Drop for Ring {
 impl Ring {
     /// Asks for a ring and maps it.
     fn map(fd: BorrowedFd<'_>, mtu: usize, frames: usize) -> Result<Ring, StepError> {
-        // The kernel's header, then room that aligns the network header to 16, then the frame.
-        let slot_len =
-            (libc::TPACKET2_HDRLEN + 16 + ETHERNET_HEADER_LEN + mtu).next_multiple_of(64);
-        let slot_len = if slot_len <= 2048 { 2048 } else { slot_len };
+        // The kernel's header, then room that aligns the network header to 16, then the frame. An
+        // odd number of cache lines, so that slots do not all fall into the same few cache sets.
+        let bytes = libc::TPACKET2_HDRLEN + 16 + ETHERNET_HEADER_LEN + mtu;
+        let slot_len = (bytes.div_ceil(CACHE_LINE) | 1) * CACHE_LINE;
         let block_len = BLOCK_LEN.max(slot_len.next_power_of_two());
         let slots_per_block = block_len / slot_len;
         let blocks = frames.max(2).div_ceil(slots_per_block);
