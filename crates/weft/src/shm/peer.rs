@@ -61,6 +61,10 @@ impl Peer {
     pub(super) fn dead(&self, why: &str) -> Error {
         Error::PeerDead { peer: self.id, name: self.address.to_string(), why: why.into() }
     }
+
+    pub(super) fn closed(&self) -> Error {
+        Error::PeerClosed { peer: self.id, name: self.address.to_string() }
+    }
 }
 
 /// A control item that found no room in the ring yet.

@@ -6,6 +6,7 @@ use weft_wire::{Envelope, Ticket};
 use super::item::{self, Announcement};
 use super::peer::{Post, State};
 use super::{Current, Queued, Shm};
+use crate::error::Error;
 
 /// How often the sockets are looked at where nothing is expected on them; looking costs a system
 /// call.
@@ -127,7 +128,7 @@ impl Shm {
             return false;
         }
         self.polls = self.polls.wrapping_add(1);
-        if self.polls % FAIR == 0 {
+        if self.polls.is_multiple_of(FAIR) {
             return self.scan_in_turn(count) || self.scan_hot(count);
         }
         self.scan_hot(count) || self.scan_in_turn(count)
@@ -251,23 +252,28 @@ impl Shm {
         let bye = line.is_some_and(|line| line.bye);
         let pending = !peer.offers.is_empty() || self.pulls_from(at);
         if bye && !pending {
-            let error = peer.dead("it has said goodbye and ended");
+            let error = peer.closed();
             self.hang_up(at);
             self.peers[at].state = State::Gone(error);
-            return;
+        } else if bye {
+            self.bury_as(at, self.peers[at].closed());
+        } else {
+            let why = line.and_then(|line| line.ended.clone()).unwrap_or_default();
+            self.bury(at, &why);
         }
-        let why = line.and_then(|line| line.ended.clone()).unwrap_or_default();
-        self.bury(at, &why);
     }
 
     /// The peer is gone: all operations with it end, then the one above is told.
     pub(super) fn bury(&mut self, at: usize, why: &str) {
+        self.bury_as(at, self.peers[at].dead(why));
+    }
+
+    fn bury_as(&mut self, at: usize, error: Error) {
         if matches!(self.peers[at].state, State::Gone(_)) {
             return;
         }
         self.hang_up(at);
         let peer = &mut self.peers[at];
-        let error = peer.dead(why);
         let id = peer.id;
         let queued = &mut self.queued;
         queued.extend(peer.offers.drain().map(|o| Queued::Failed(o.op, error.clone())));
@@ -298,10 +304,10 @@ impl Shm {
             if line.ended.is_some() || line.inbox.ring.peek() != Ok(None) {
                 return false;
             }
-            if refused && !line.outbox.shared.held() || streams || !line.backlog.is_empty() {
-                if line.outbox.ring.want_room() != Ok(false) {
-                    return false;
-                }
+            let waits =
+                refused && !line.outbox.shared.held() || streams || !line.backlog.is_empty();
+            if waits && line.outbox.ring.want_room() != Ok(false) {
+                return false;
             }
         }
         true

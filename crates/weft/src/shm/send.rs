@@ -45,7 +45,7 @@ impl Shm {
         }
         if let Some(line) = &peer.line {
             if line.bye {
-                return SendError::Failed(peer.dead("it has said goodbye"));
+                return SendError::Failed(peer.closed());
             }
             if let Some(why) = &line.ended {
                 return SendError::Failed(peer.dead(why));
