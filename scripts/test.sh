@@ -4,7 +4,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-target=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+target=$(cargo metadata --format-version 1 --no-deps |
+    sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 log=$target/test.log
 mkdir -p "$target"
 : >"$log"
@@ -29,20 +30,28 @@ quiet() {
     awk '
         /^successes:$/ { hidden = 1 }
         /^failures:$/ || /^test result:/ || /^running [0-9]+ test/ { hidden = 0 }
-        !hidden && !/^ +(Compiling|Checking|Documenting|Downloaded|Downloading|Fresh|Adding) / { print; fflush() }
+        !hidden { print; fflush() }
     '
 }
 
-in_loom() { RUSTFLAGS="--cfg loom" cargo test --target-dir "$target/loom" -p weft-ring --release "$@"; }
+models() {
+    RUSTFLAGS="--cfg loom" cargo test --target-dir "$target/loom" -p weft-ring --release --test loom
+}
 docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps; }
 
 step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets -- -D warnings
 step "tests" cargo test --workspace --no-fail-fast -- --show-output
-step "models of rings and doorbells (loom)" in_loom --test loom -- --show-output
+step "models of rings and doorbells (loom)" models
 step "documentation" docs
 
-sum() { awk -v what="$1" '/^test result:/ { for (i = 2; i <= NF; i++) if ($i ~ what) n += $(i - 1) } END { print n + 0 }' "$log"; }
+# sum passed|failed: that number over all test binaries.
+sum() {
+    awk -v what="$1" '
+        /^test result:/ { for (i = 2; i <= NF; i++) if ($i ~ what) n += $(i - 1) }
+        END { print n + 0 }
+    ' "$log"
+}
 skipped=$(grep -c 'SKIPPED:' "$log")
 printf '\n'
 grep -h 'SKIPPED:' "$log" | sort | uniq -c
