@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod net;
+pub mod proto;
 pub mod queue;
 pub mod rng;
 pub mod world;

@@ -1,0 +1,6 @@
+//! The real engine on simulated networks: seeds with faults, defects that have to be found, and
+//! how much of a wire is used.
+
+mod canary;
+mod goodput;
+mod seeds;

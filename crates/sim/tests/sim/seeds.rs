@@ -1,0 +1,68 @@
+//! Hundreds of runs, each from a seed.
+
+use weft_sim::proto::{Fixed, Options, Outcome, run, sweep};
+
+/// Runs seeds and fails with the first one that does.
+fn check(first: u64, count: u64, options: &Options) -> Vec<Outcome> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut outcomes = Vec::new();
+    sweep(first, count, options, threads, |outcome| {
+        let good = outcome.failure.is_none();
+        outcomes.push(outcome);
+        good
+    });
+    for outcome in &outcomes {
+        if let Some(failure) = &outcome.failure {
+            let mut again = format!("weft sim proto --seed {} --trace", outcome.seed);
+            if let Some(nodes) = options.fixed.nodes {
+                again += &format!(" --nodes {nodes}");
+            }
+            if let Some(loss) = options.fixed.loss {
+                again += &format!(" --loss {}", f64::from(loss) / 10_000.0);
+            }
+            panic!(
+                "seed {} failed in the {} at {} ns, process {}: {}\nsee it again with: {again}\n{}",
+                outcome.seed,
+                failure.part,
+                failure.at_ns,
+                failure.process,
+                failure.what,
+                failure.trace.join("\n")
+            );
+        }
+    }
+    outcomes
+}
+
+#[test]
+fn drawn_runs_keep_every_promise_and_come_to_an_end() {
+    let outcomes = check(0, 400, &Options::default());
+    let sum = |f: fn(&Outcome) -> u64| outcomes.iter().map(f).sum::<u64>();
+    // The runs did happen, and the faults did too.
+    assert!(sum(|o| o.tally.messages) > 50_000);
+    assert!(sum(|o| o.tally.pulls) > 1_000);
+    assert!(sum(|o| o.tally.withdrawn) > 50);
+    assert!(sum(|o| o.tally.deaths) > 50);
+    assert!(sum(|o| o.net.lost) > 1_000 && sum(|o| o.net.damaged) > 1_000);
+    assert!(sum(|o| o.net.duplicated) > 1_000 && sum(|o| o.net.reordered) > 1_000);
+}
+
+#[test]
+fn heavy_loss_is_survived_by_two() {
+    let fixed = Fixed { nodes: Some(2), loss: Some(200_000) };
+    check(1_000, 40, &Options { fixed, ..Options::default() });
+}
+
+#[test]
+fn the_largest_cluster_works() {
+    let fixed = Fixed { nodes: Some(256), loss: None };
+    check(2_000, 2, &Options { fixed, ..Options::default() });
+}
+
+#[test]
+fn a_seed_gives_the_same_run_every_time() {
+    for seed in [3, 4, 5] {
+        let (a, b) = (run(seed, &Options::default()), run(seed, &Options::default()));
+        assert_eq!((a.digest, a.steps, a.tally), (b.digest, b.steps, b.tally), "seed {seed}");
+    }
+}
