@@ -1,5 +1,5 @@
-//! A link that makes mistakes on purpose: it loses, repeats, reorders, delays and damages the frames
-//! that are sent over it, each with a probability, all decided by a seed.
+//! A link that makes mistakes on purpose: it loses, repeats, reorders, delays and damages the
+//! frames that are sent over it, each with a probability, all decided by a seed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

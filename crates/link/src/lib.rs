@@ -1,13 +1,14 @@
 //! Links: lossy frame movers. A link takes bursts of frames and gives frames, one by one, as they
-//! arrive; it may lose, repeat and reorder them, and never waits. Everything reliable is built above.
+//! arrive; it may lose, repeat and reorder them, and never waits. Everything reliable is built
+//! above.
 //!
 //! | link | medium | rights |
 //! |---|---|---|
 //! | `packet` | AF_PACKET with a memory-mapped receive ring, own EtherType | CAP_NET_RAW |
 //! | `udp` | UDP with segmentation offload, IPv4 and IPv6 | none |
 //!
-//! A wrapper takes a link and is one: [`Fault`] makes mistakes by a seed, [`Pcap`] records frames for
-//! Wireshark, [`Trace`] tells of each. A [`MemoryHub`]'s links serve tests.
+//! A wrapper takes a link and is one: [`Fault`] makes mistakes by a seed, [`Pcap`] records frames
+//! for Wireshark, [`Trace`] tells of each. A [`MemoryHub`]'s links serve tests.
 //!
 //! [`open_links`] opens what the user admits ([`LinkOptions`]), and says why the rest is unusable.
 #![forbid(unsafe_code)]

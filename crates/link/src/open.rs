@@ -27,8 +27,9 @@ pub struct OpenLinks {
     pub unusable: Vec<(String, LinkError)>,
 }
 
-/// Opens links of every kind wanted on every interface admitted. Never fails as a whole: what cannot
-/// be had is listed with the reason and the cure, and a program may go on with the rest, or none.
+/// Opens links of every kind wanted on every interface admitted. Never fails as a whole: what
+/// cannot be had is listed with the reason and the cure, and a program may go on with the rest, or
+/// with none.
 pub fn open_links(options: &LinkOptions) -> OpenLinks {
     let mut opened = OpenLinks::default();
     let interfaces = match admitted(options) {

@@ -65,7 +65,8 @@ impl<L: Link> Link for Trace<L> {
             for (at, frame) in burst.bytes().chunks(burst.stride().max(1)).enumerate() {
                 let bytes = &frame[burst.headroom()..];
                 let did = if at < taken { "sent" } else { "refused" };
-                tracing::trace!(%link, to = %burst.to(), len = bytes.len(), "{did} {}", Summary(bytes));
+                let (to, frame) = (burst.to(), Summary(bytes));
+                tracing::trace!(%link, %to, len = bytes.len(), "{did} {frame}");
             }
         }
         sent

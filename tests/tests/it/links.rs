@@ -292,6 +292,9 @@ fn captures_are_as_wireshark_wants_them() {
 fn frames_of_a_udp_link_reach_it_while_it_has_been_asleep_for_long() {
     let Some(segment) = pair(UDP) else { return };
     let (mut a, mut b) = (open(&segment, 0, UDP), open(&segment, 1, UDP));
+    // Until the kernel knows the neighbour's Ethernet address it keeps only a few bursts.
+    send(&mut *a, b.info().addr, 1, 100);
+    receive(&mut *b, 1);
     // Ten bursts wait in the kernel, then are looked at one by one.
     for _ in 0..10 {
         send(&mut *a, b.info().addr, 16, 1400);

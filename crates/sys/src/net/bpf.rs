@@ -50,8 +50,9 @@ const RETURN: u16 = 0x06;
 /// Values that one condition may have, so that jumps fit in their eight bits.
 const MAX_VALUES: usize = 64;
 
-/// Puts a filter on a socket: a frame, which begins `base` bytes into what the kernel's filter sees,
-/// must meet all conditions, and (`mine_only`) not be for, or from, somebody else's Ethernet address.
+/// Puts a filter on a socket: a frame, which begins `base` bytes into what the kernel's filter
+/// sees, must meet all conditions, and (`mine_only`) be neither for another Ethernet address nor
+/// on its way out.
 pub(crate) fn attach(
     fd: RawFd,
     conditions: &[Condition],

@@ -19,7 +19,8 @@ pub(crate) fn set<T: Copy>(fd: RawFd, level: i32, name: i32, value: &T) -> io::R
 pub(crate) fn get_words<const N: usize>(fd: RawFd, level: i32, name: i32) -> io::Result<[u32; N]> {
     let mut value = [0u32; N];
     let mut len = mem::size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, the size of `value`; any bits are valid `u32`s.
+    // SAFETY: the kernel writes at most `len` bytes, the size of `value`; any bits are valid
+    // `u32`s.
     let done =
         unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut len) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
