@@ -5,6 +5,7 @@ pub mod crew;
 pub mod figure;
 pub mod floor;
 pub mod floors;
+mod native;
 pub mod place;
 pub mod samples;
 pub mod table;
@@ -24,6 +25,16 @@ pub struct Args {
 enum What {
     /// What nobody can beat here: bare memory, system calls, sockets
     Floor(floors::FloorArgs),
+    /// A message there and back between two ranks
+    Lat(native::LatencyArgs),
+    /// Windows of 32 messages between two ranks
+    Bw(native::BandwidthArgs),
+    /// Messages in one direction, from rank 0 to rank 1
+    Rate(native::RateArgs),
+    /// A token round all ranks
+    Ring(native::RingArgs),
+    /// Processor time of a rank that waits a second
+    Idle(native::IdleArgs),
     /// A process of a floor measurement (started by `weft bench floor`)
     #[command(hide = true)]
     Agent(agent::AgentArgs),
@@ -39,6 +50,11 @@ enum What {
 pub fn run(args: &Args) -> Result<(), CliError> {
     match &args.what {
         What::Floor(args) => floors::run(args),
+        What::Lat(args) => native::lat(args),
+        What::Bw(args) => native::bw(args),
+        What::Rate(args) => native::rate(args),
+        What::Ring(args) => native::ring(args),
+        What::Idle(args) => native::idle(args),
         What::Agent(args) => agent::run(args),
         What::Site => place::tell_site(),
     }

@@ -56,6 +56,11 @@ impl Place {
         self.lab.is_some()
     }
 
+    /// The lab's name, for `weft run --lab`.
+    pub fn lab_name(&self) -> Option<&str> {
+        self.lab.as_ref().map(|lab| lab.record().name.as_str())
+    }
+
     /// How node 0 or 1 sees the network.
     pub fn site(&self, node: usize) -> &Site {
         &self.sites[node]

@@ -55,8 +55,8 @@ pub enum Means {
         device: &'static str,
         /// Other variables.
         env: Vec<(&'static str, &'static str)>,
-        /// Whether figures beyond latency and bandwidth are wanted.
-        all: bool,
+        /// What is measured beyond latency and bandwidth: ranks, and the words after `weft bench`.
+        more: Vec<(u32, &'static str)>,
     },
     /// An MPI library on its own transport.
     Mpi(Mpi),
@@ -76,8 +76,6 @@ pub struct Contender {
 pub struct Arena<'a> {
     /// The two nodes.
     pub place: &'a Place,
-    /// The frames of their cable, bytes.
-    pub mtu: u64,
     /// For MPI's launchers; none without a lab.
     pub launcher: Option<Launcher>,
     /// Processes for floors.
@@ -105,7 +103,7 @@ impl Contender {
                 Ok(figures)
             }
             Means::Sockets => self.sockets(plan, arena),
-            Means::Weft { device, env, all } => self.weft(plan, arena, device, env, *all),
+            Means::Weft { device, env, more } => self.weft(plan, arena, device, env, more),
             Means::Mpi(mpi) => {
                 let command = match (self.reach, &arena.launcher) {
                     (Reach::Within, _) => mpi.within(&self.label, plan),
@@ -136,24 +134,22 @@ impl Contender {
         arena: &Arena<'_>,
         device: &str,
         env: &[(&str, &str)],
-        all: bool,
+        more: &[(u32, &'static str)],
     ) -> Result<Vec<Figure>, CliError> {
         let sizes = |sizes: &[u64]| -> String {
             let texts: Vec<String> = sizes.iter().map(|b| size_text(*b)).collect();
             texts.join(",")
         };
-        let mut benches: Vec<Vec<String>> = vec![
-            vec!["lat".into(), "--bytes".into(), sizes(&plan.lat_bytes)],
-            vec!["bw".into(), "--bytes".into(), sizes(&plan.bw_bytes)],
+        let mut benches = vec![
+            (2, format!("lat --bytes {}", sizes(&plan.lat_bytes))),
+            (2, format!("bw --bytes {}", sizes(&plan.bw_bytes))),
         ];
-        if all {
-            benches.push(vec!["rate".into(), "--bytes".into(), "64".into()]);
-        }
+        benches.extend(more.iter().map(|(n, words)| (*n, words.to_string())));
         let mut figures = Vec::new();
-        for bench in benches {
-            let mut command = self.weft_run(arena, 2)?;
+        for (n, words) in benches {
+            let mut command = self.weft_run(arena, n)?;
             command.env("WEFT_DEVICE", device).envs(env.iter().copied());
-            command.arg("--").arg(own_program()?).arg("bench").args(&bench);
+            command.arg("--").arg(own_program()?).arg("bench").args(words.split(' '));
             command.args(["--json", "--ms", &plan.ms.to_string()]);
             let found = figures_of(command, plan.time())?;
             let named = found.into_iter().map(|f| Figure { device: self.label.clone(), ..f });
@@ -162,12 +158,12 @@ impl Contender {
         Ok(figures)
     }
 
-    /// `weft run` with `n` ranks here or one on each node.
-    fn weft_run(&self, arena: &Arena<'_>, n: usize) -> Result<Command, CliError> {
+    /// `weft run` with `n` ranks, here or on the two nodes.
+    fn weft_run(&self, arena: &Arena<'_>, n: u32) -> Result<Command, CliError> {
         let mut command = Command::new(own_program()?);
         command.args(["run", "-n", &n.to_string()]);
-        if self.reach == Reach::Between {
-            command.args(["--lab", &format!("nodes=2,topology=mesh,mtu={}", arena.mtu)]);
+        if let (Reach::Between, Some(name)) = (self.reach, arena.place.lab_name()) {
+            command.args(["--lab", name]);
         }
         Ok(command)
     }

@@ -63,7 +63,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     let ring = contenders.iter().any(|c| matches!(&c.means, Means::Floors(o) if o.contains(&RING)));
     let mut arena = Arena {
-        mtu: args.mtu.into(),
         launcher: if place.is_lab() { Some(Launcher::new(&place)?) } else { None },
         pair: Crew::start(&place, 2, true)?,
         ring: Crew::start(&here, if ring { 32 } else { 0 }, false)?,
@@ -85,6 +84,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         Some(label) => Err(CliError::Bench(format!("{label} could not be measured: see above"))),
     }
 }
+
+/// What Weft shows beyond latency and bandwidth, in a full comparison: within a node, and between.
+const ALONE: [(u32, &str); 3] = [(2, "bw --bytes 1M --memory weft"), (32, "ring"), (2, "idle")];
+const ONE_WAY: [(u32, &str); 1] = [(2, "rate --bytes 64")];
 
 const RING: Op = Op::FutexRing;
 
@@ -112,19 +115,18 @@ fn contenders(args: &Args, lab: bool) -> Vec<Contender> {
             all.push(Contender { label: label.into(), reach, means });
         }
     };
-    let weft = |device, env: &[(&'static str, &'static str)], all| {
-        let env = env.to_vec();
-        Means::Weft { device, env, all }
+    let weft = |device, env: &[(&'static str, &'static str)], more: &[(u32, &'static str)]| {
+        Means::Weft { device, env: env.to_vec(), more: more.to_vec() }
     };
     let (within, between) = (Reach::Within, Reach::Between);
     let full = !args.quick;
     if full || !lab {
         add("floors within", within, Means::Floors(vec![Op::CacheLine, Op::CrossMemory(1 << 20)]));
-        add("weft shm", within, weft("shm", &[], true));
+        add("weft shm", within, weft("shm", &[], if full { &ALONE } else { &[] }));
     }
     if full {
         add("futex ring", within, Means::Floors(vec![RING]));
-        add("weft composite", within, weft("composite", &[], false));
+        add("weft composite", within, weft("composite", &[], &[]));
         for (brand, means) in mpis() {
             let transport = if brand == Brand::OpenMpi { "sm" } else { "shm" };
             add(&format!("{} {transport}", brand.name()), within, Means::Mpi(means));
@@ -135,10 +137,10 @@ fn contenders(args: &Args, lab: bool) -> Vec<Contender> {
         floors.extend([Op::UdpPoll(64), Op::UdpRate(64)]);
     }
     add("floors between", between, Means::Floors(floors));
-    add("weft ether", between, weft("ether", &[], full));
+    add("weft ether", between, weft("ether", &[], if full { &ONE_WAY } else { &[] }));
     add("tcp sockets", between, Means::Sockets);
     if full {
-        add("weft ether udp", between, weft("ether", &[("WEFT_LINKS", "udp")], false));
+        add("weft ether udp", between, weft("ether", &[("WEFT_LINKS", "udp")], &[]));
         for (brand, means) in mpis() {
             add(&format!("{} tcp", brand.name()), between, Means::Mpi(means));
         }
