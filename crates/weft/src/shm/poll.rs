@@ -245,21 +245,13 @@ impl Shm {
         true
     }
 
-    /// A connection has ended, and all that came over it was seen.
+    /// A connection has ended, and all that came over it was seen. The one above is told also after a
+    /// goodbye, for it may still wait for a message.
     fn end(&mut self, at: usize) {
         let peer = &self.peers[at];
-        let line = peer.line.as_ref();
-        let bye = line.is_some_and(|line| line.bye);
-        let pending = !peer.offers.is_empty() || self.pulls_from(at);
-        if bye && !pending {
-            let error = peer.closed();
-            self.hang_up(at);
-            self.peers[at].state = State::Gone(error);
-        } else if bye {
-            self.bury_as(at, self.peers[at].closed());
-        } else {
-            let why = line.and_then(|line| line.ended.clone()).unwrap_or_default();
-            self.bury(at, &why);
+        match peer.line.as_ref().map(|line| (line.bye, &line.ended)) {
+            Some((false, Some(why))) => self.bury_as(at, peer.dead(why)),
+            _ => self.bury_as(at, peer.closed()),
         }
     }
 
@@ -279,8 +271,8 @@ impl Shm {
         queued.extend(peer.offers.drain().map(|o| Queued::Failed(o.op, error.clone())));
         peer.state = State::Gone(error.clone());
         self.drop_pulls(at, &error);
+        self.count.dead += u64::from(!matches!(error, Error::PeerClosed { .. }));
         self.queued.push_back(Queued::Dead(id, error));
-        self.count.dead += 1;
     }
 
     /// Gives the connection's memory and socket back.

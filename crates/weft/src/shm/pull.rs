@@ -260,12 +260,6 @@ impl Shm {
         }
         self.streams.retain(|stream| stream.at != at);
     }
-
-    /// Whether a pull from this peer goes on.
-    pub(super) fn pulls_from(&self, at: usize) -> bool {
-        let mut all = self.pulls.iter().chain(self.asked.iter().flatten());
-        all.any(|pull| pull.at == at)
-    }
 }
 
 /// The best way to a payload.
