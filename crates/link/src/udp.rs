@@ -91,12 +91,13 @@ impl UdpLink {
         }
         let step = |error| LinkError::from_step(name, error);
         let io = |doing| move |cause| LinkError::from_io(name, doing, cause);
-        let socket = UdpSocket::open(&UdpConfig {
-            bind: address.socket_addr(0),
-            shared: false,
-            interface: Some(name),
-        })
-        .map_err(step)?;
+        // The process's own port number, if UDP has it free: by that, hello frames find the link
+        // where a network carries no multicast.
+        let bound = |port| {
+            let bind = address.socket_addr(port);
+            UdpSocket::open(&UdpConfig { bind, shared: false, interface: Some(name) })
+        };
+        let socket = bound(options.port).or_else(|_| bound(0)).map_err(step)?;
         let own = socket.local_addr().map_err(io("asking for the UDP port"))?;
         let receive_buffer =
             socket.grow_receive_buffer(RECEIVE_BUFFER).map_err(io("sizing the receive buffer"))?;

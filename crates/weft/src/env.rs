@@ -27,6 +27,7 @@ const fn variable(name: &'static str, values: &'static str, does: &'static str) 
 pub const KNOWN: &[Variable] = &[
     variable("WEFT_CMA", "auto, off", "cross-memory attach for large messages within a node"),
     variable("WEFT_DEVICE", "composite, shm, ether, loopback", "the device to use"),
+    variable("WEFT_ETHERTYPE", "0x88b5", "the EtherType of the packet link's frames"),
     variable("WEFT_FAULT", "loss=1%,dup=1%,seed=7", "faults that links make on purpose, for tests"),
     variable(
         "WEFT_INTERFACES",
@@ -36,7 +37,7 @@ pub const KNOWN: &[Variable] = &[
     variable("WEFT_LINKS", "packet,udp", "kinds of links to use, best first"),
     variable("WEFT_LOG", "error, warn, info, debug, trace", "what is logged to standard error"),
     variable("WEFT_NODE", "a number", "this node's id, where the kernel's own would mislead"),
-    variable("WEFT_PCAP", "a file name", "writes all frames there, for Wireshark"),
+    variable("WEFT_PCAP", "a path", "records frames in PATH-PID-LINK.pcap, for Wireshark"),
     variable("WEFT_PEER_LIMIT_S", "seconds", "silence after which a peer on another node is dead"),
     variable("WEFT_REMOTE_EXE", "a path", "where `weft` is on the other hosts of `weft run`"),
     variable("WEFT_RUN", "set by `weft run`", "tells a rank that its launcher made the job's key"),

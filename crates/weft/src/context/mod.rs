@@ -59,7 +59,8 @@ impl Context {
         place: Place,
         spin_ns: u64,
     ) -> Result<Context, Error> {
-        let station = Station::new(ContextWork::new(device), patience(&place, spin_ns))?;
+        let others = place.size.saturating_sub(1) as usize;
+        let station = Station::new(ContextWork::new(device, others), patience(&place, spin_ns))?;
         let regions = Arc::default();
         Ok(Context { station: Some(station), place, spin_ns, regions, kept: None })
     }
@@ -162,7 +163,8 @@ impl Context {
     /// The next message, if one is there.
     ///
     /// # Errors
-    /// [`Error::PeerDead`], once for each peer that dies; the context goes on working.
+    /// [`Error::PeerDead`], once for each peer that dies; [`Error::PeerClosed`] when the last of the
+    /// others has ended in good order. The context goes on working.
     pub fn try_recv(&mut self) -> Result<Option<Message<'_>>, Error> {
         let now_ns = weft_sys::clock::now_ns();
         let mut work = self.station().lock();

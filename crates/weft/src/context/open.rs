@@ -227,6 +227,7 @@ fn own_address(port: u16) -> Result<Address, Error> {
     let host = weft_sys::ns::host_name();
     let mut address =
         Address::new(node, u64::from_ne_bytes(nonce), port, std::process::id(), &host);
+    // The udp link takes this number, too, if it is free.
     address.udp_port = port;
     let filter = net::InterfaceFilter::from_env().unwrap_or_default();
     let interfaces = net::interfaces().unwrap_or_default();

@@ -40,10 +40,12 @@ pub(super) struct ContextWork {
     held: Vec<PeerId>,
     errors: VecDeque<Error>,
     dead: Vec<(PeerId, Error)>,
+    /// Processes besides this one.
+    others: usize,
 }
 
 impl ContextWork {
-    pub(super) fn new(device: Box<dyn Device>) -> ContextWork {
+    pub(super) fn new(device: Box<dyn Device>, others: usize) -> ContextWork {
         ContextWork {
             device,
             current: Current::Nowhere,
@@ -52,6 +54,7 @@ impl ContextWork {
             held: Vec::new(),
             errors: VecDeque::new(),
             dead: Vec::new(),
+            others,
         }
     }
 
@@ -104,7 +107,12 @@ impl ContextWork {
             }
             Event::Dead { peer, error } => {
                 self.dead.push((peer, error.clone()));
-                self.errors.push_back(error);
+                // That a peer has ended in good order is no news, unless nobody is left who could
+                // send what the program waits for.
+                let closed = matches!(error, Error::PeerClosed { .. });
+                if !closed || self.dead.len() >= self.others {
+                    self.errors.push_back(error);
+                }
                 false
             }
             Event::Done { .. } | Event::Failed { .. } => false,
