@@ -38,6 +38,7 @@ pub struct IdleArgs {
 
 const GO: u64 = 0;
 const LAST: u64 = 1;
+const KNOCK: u64 = 2;
 
 /// Messages in one direction, from rank 0 to rank 1.
 ///
@@ -66,13 +67,21 @@ pub fn rate(args: &RateArgs) -> Result<(), CliError> {
 fn one_rate(c: &mut Context, bytes: usize, ms: u64) -> Result<f64, Error> {
     if c.rank() != 0 {
         let mut count = 0u64;
-        while c.recv()?.tag() != LAST {
-            count += 1;
+        loop {
+            let tag = c.recv()?.tag();
+            match tag {
+                LAST => break,
+                GO => count += 1,
+                _ => c.send(0, KNOCK, &[0])?,
+            }
         }
         c.send(0, LAST, &count.to_le_bytes())?;
         return Ok(0.0);
     }
     let message = vec![7u8; bytes];
+    // The first message finds the way; it is no part of the figure.
+    c.send(1, KNOCK, &message)?;
+    drop(c.recv()?);
     let start = now_ns();
     let until = start + ms * 1_000_000;
     while now_ns() < until {
@@ -121,9 +130,12 @@ fn one_ring(c: &mut Context, ms: u64) -> Result<Spread, Error> {
         }
     }
     let mut samples = Samples::new();
-    let warm = now_ns() + ms * 100_000;
-    let until = warm + ms * 1_000_000;
+    // The first round finds the ways; it is no part of the figure.
+    c.send(next, GO, &token)?;
+    drop(c.recv()?);
     let mut before = now_ns();
+    let warm = before + ms * 100_000;
+    let until = before + ms * 1_100_000;
     while before < until {
         c.send(next, GO, &token)?;
         drop(c.recv()?);

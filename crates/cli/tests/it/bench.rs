@@ -1,0 +1,71 @@
+//! `weft bench` and `weft compare`: the lines that scripts depend on. No figure is judged.
+
+use serde_json::Value;
+
+use crate::{WEFT, err, out, weft};
+
+/// Whether it went well, the lines that are JSON, and what it said.
+fn lines(words: &str) -> (bool, Vec<Value>, String) {
+    let done = weft(&words.split(' ').collect::<Vec<_>>());
+    let lines = out(&done).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    (done.status.success(), lines, err(&done))
+}
+
+fn figures(words: &str) -> Vec<Value> {
+    let (done, lines, said) = lines(words);
+    assert!(done, "weft {words}: {said}");
+    assert!(!lines.is_empty(), "weft {words} gave no figure: {said}");
+    for line in &lines {
+        for name in ["bench", "device", "ranks", "bytes"] {
+            assert!(line.get(name).is_some(), "no {name} in {line}");
+        }
+    }
+    lines
+}
+
+fn p50(line: &Value, unit: &str) -> f64 {
+    line[unit]["p50"].as_f64().unwrap_or_else(|| panic!("no {unit} in {line}"))
+}
+
+#[test]
+fn floors_of_memory_and_sockets_have_figures() {
+    let what = "system-call,memcpy,udp-poll,tcp-poll,tcp-stream,futex-ring";
+    let all = figures(&format!(
+        "bench floor --json --rounds 1 --ms 20 --no-lab --processes 4 --what {what}"
+    ));
+    assert_eq!(all.len(), 7, "{all:?}");
+    let of = |name: &str| all.iter().find(|l| l["device"] == name).unwrap();
+    assert!(p50(of("udp-poll"), "rtt_us") > 0.0);
+    assert!(p50(of("futex-ring"), "time_us") > 0.0);
+    assert!(of("tcp-stream")["bandwidth_mb_s"].as_f64().unwrap() > 0.0);
+    assert!(of("tcp-stream")["cpu_s_per_gb"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_floor_that_there_is_not_is_bad_usage_and_names_those_there_are() {
+    let (done, _, said) = lines("bench floor --what cold-fusion");
+    assert!(!done && said.contains("cold-fusion") && said.contains("packet-ring"), "{said}");
+}
+
+#[test]
+fn one_rank_alone_is_told_how_to_start_two() {
+    let (done, _, said) = lines("bench lat");
+    assert!(!done && said.contains("weft run -n 2"), "{said}");
+}
+
+#[test]
+fn two_ranks_measure_shared_memory() {
+    let run = |bench: &str| {
+        figures(&format!(
+            "run -n 2 --device shm --timeout 60 -- {WEFT} bench {bench} --json --ms 20"
+        ))
+    };
+    let lat = run("lat --bytes 8,1M");
+    assert_eq!(lat.len(), 2);
+    assert!(lat.iter().all(|l| l["device"] == "shm" && p50(l, "rtt_us") > 0.0), "{lat:?}");
+    let bw = run("bw --bytes 64K --memory user,weft");
+    assert_eq!(bw.len(), 2);
+    assert!(bw.iter().all(|l| l["bandwidth_mb_s"].as_f64().unwrap() > 0.0), "{bw:?}");
+    assert!(run("rate --bytes 64")[0]["messages_per_s"].as_f64().unwrap() > 0.0);
+    assert!(p50(&run("ring")[0], "time_us") > 0.0);
+}
