@@ -11,7 +11,9 @@ use clap::{Parser, Subcommand};
 
 pub mod bench;
 pub mod compare;
+pub mod doctor;
 pub mod error;
+pub mod info;
 pub mod lab;
 pub mod output;
 pub mod run;
@@ -30,12 +32,18 @@ struct Cli {
 /// What the command can do.
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Shows devices, links and rights of this node, and what mends what is unusable
+    Info(info::Args),
+    /// Checks this node for what costs speed or hangs jobs
+    Doctor(doctor::Args),
     /// Makes, shows and uses virtual clusters of network namespaces
     Lab(lab::Args),
     /// Runs a native program as a job
     Run(run::Args),
     #[command(hide = true)]
     RunAgent,
+    #[command(hide = true)]
+    RunGuard,
     #[command(hide = true)]
     RunProbe(run::probe::Args),
     #[command(hide = true)]
@@ -50,10 +58,17 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     output::start_logging();
+    // Commands that another one starts leave it to that one.
+    if !matches!(cli.command, Command::LabHolder(_) | Command::RunAgent | Command::RunGuard) {
+        output::warn_of_unknown_variables();
+    }
     let done: Result<ExitCode, CliError> = match cli.command {
+        Command::Info(args) => info::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Run(args) => run::run(&args).map_err(CliError::from),
         Command::RunAgent => run::agent::run(),
+        Command::RunGuard => Ok(run::guard::run()),
         Command::RunProbe(args) => run::probe::run(&args),
         Command::LabHolder(args) => lab::holder::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),

@@ -15,6 +15,16 @@ pub fn start_logging() {
         .try_init();
 }
 
+/// Says which `WEFT_*` variables mean nothing to Weft: most often they are misspelt.
+pub fn warn_of_unknown_variables() {
+    for (name, meant) in weft::env::unknown() {
+        match meant {
+            Some(meant) => eprintln!("weft: there is no variable {name}; was {meant} meant?"),
+            None => eprintln!("weft: there is no variable {name}"),
+        }
+    }
+}
+
 /// Writes one result as one line of JSON. A reader that has gone away is not an error.
 pub fn json_line<T: Serialize>(value: &T) {
     if let Ok(mut line) = serde_json::to_vec(value) {

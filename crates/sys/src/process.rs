@@ -190,19 +190,3 @@ pub fn ready(fd: impl AsFd, write: bool, limit: Duration) -> io::Result<bool> {
         }
     }
 }
-
-/// Fills `bytes` with what nobody can guess.
-///
-/// # Errors
-/// When the kernel has no such bytes.
-pub fn random(bytes: &mut [u8]) -> io::Result<()> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(n) => filled += n,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}

@@ -9,6 +9,7 @@ pub mod agent;
 mod board;
 mod error;
 mod frames;
+pub mod guard;
 mod job;
 mod output;
 mod place;
@@ -137,7 +138,7 @@ struct Launch {
 impl Launch {
     fn new(args: &Args) -> Result<Launch, RunError> {
         let mut secret = [0; 24];
-        weft_sys::process::random(&mut secret).map_err(RunError::io("making the job's key"))?;
+        weft_sys::cpu::random(&mut secret).map_err(RunError::io("making the job's key"))?;
         let text = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let key = (weft::wireup::KEY_NAME.to_string(), text(&secret[..16]));
         let name = format!("weft-{}", text(&secret[16..]));

@@ -15,6 +15,7 @@ use weft_sys::process::{self, Setup};
 
 use super::RunError;
 use super::board::REQUEST_MAX;
+use super::guard::Guard;
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -103,6 +104,7 @@ struct Member {
 #[derive(Default)]
 pub struct Team {
     members: Vec<Member>,
+    guard: Option<Guard>,
 }
 
 impl Team {
@@ -111,6 +113,9 @@ impl Team {
     /// # Errors
     /// When the program does not exist or may not be started.
     pub fn start(&mut self, program: &Program, post: Post) -> Result<(), RunError> {
+        if self.guard.is_none() {
+            self.guard = Some(Guard::start().map_err(RunError::io("starting a guard for ranks"))?);
+        }
         let name = program.words.first().map(|w| w.to_string_lossy().into_owned());
         let rank = post.rank;
         let started = start(program, post).map_err(|cause| RunError::Start {
@@ -123,6 +128,9 @@ impl Team {
             },
             cause,
         })?;
+        if let Some(guard) = &mut self.guard {
+            guard.watch(started.child.id());
+        }
         self.members.push(started);
         Ok(())
     }
@@ -162,7 +170,12 @@ impl Team {
                     hear_pipe(&mut member.output, member.rank, false, events);
                 }
                 Ear::Error => hear_pipe(&mut member.error, member.rank, true, events),
-                Ear::End => member.reap(events),
+                Ear::End => {
+                    member.reap(events);
+                    if let Some(guard) = self.guard.as_mut().filter(|_| member.ended) {
+                        guard.forget(member.child.id());
+                    }
+                }
             }
         }
     }
@@ -202,6 +215,9 @@ impl Drop for Team {
         self.signal(Signal::KILL.as_raw());
         for member in self.members.iter_mut().filter(|m| !m.ended) {
             let _ = member.child.wait();
+            if let Some(guard) = &mut self.guard {
+                guard.forget(member.child.id());
+            }
         }
     }
 }

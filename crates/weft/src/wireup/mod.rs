@@ -5,7 +5,7 @@
 //! | service | offered by | found by |
 //! |---|---|---|
 //! | PMI-1 | `weft run`, Hydra (MPICH), Slurm | `PMI_FD` or `PMI_PORT` |
-//! | PMI-2 | `srun --mpi=pmi2`, Hydra | `PMI_FD` with `SLURM_...` or chosen |
+//! | PMI-2 | `srun --mpi=pmi2`, Hydra | `WEFT_WIREUP=pmi2` (these servers speak PMI-1 as well) |
 //! | PMIx | prterun and mpirun of Open MPI, `srun --mpi=pmix` | `PMIX_NAMESPACE` and libpmix |
 //! | none | nobody: the process is a job of one rank | none of the above |
 //!
@@ -24,6 +24,7 @@ mod board;
 mod channel;
 mod error;
 mod pmi1;
+mod pmi2;
 mod text;
 
 use std::fmt;
@@ -33,6 +34,7 @@ use std::time::Duration;
 use board::{Board, Single};
 use channel::Asker;
 use pmi1::Pmi1;
+use pmi2::Pmi2;
 
 pub use error::WireupError;
 
@@ -187,7 +189,7 @@ impl Job {
         }
         let mut mine = [0; 16];
         if self.rank == 0 {
-            weft_sys::process::random(&mut mine).map_err(|e| WireupError::Io {
+            weft_sys::cpu::random(&mut mine).map_err(|e| WireupError::Io {
                 doing: "making the job's key".to_string(),
                 cause: e.to_string(),
             })?;
@@ -241,7 +243,7 @@ fn join(limit: Duration) -> Result<(Asker, Box<dyn Board>), WireupError> {
     let service = match wish.as_str() {
         "auto" if has("PMI_FD") || has("PMI_PORT") => "pmi1",
         "auto" => "single",
-        known @ ("pmi1" | "single") => known,
+        known @ ("pmi1" | "pmi2" | "single") => known,
         other => return Err(env::refuse("WEFT_WIREUP", other, "there is no such service").into()),
     };
     let mut asker = Asker { service: "single process", rank: 0, size: 1, limit };
@@ -251,8 +253,8 @@ fn join(limit: Duration) -> Result<(Asker, Box<dyn Board>), WireupError> {
     if JOINED.swap(true, Ordering::Relaxed) {
         return Err(WireupError::Again);
     }
-    asker.service = "PMI-1";
-    if !has("PMI_FD") {
+    asker.service = if service == "pmi2" { "PMI-2" } else { "PMI-1" };
+    if service == "pmi1" && !has("PMI_FD") {
         let at = env::text("PMI_PORT").unwrap_or_default();
         let id = env::text("PMI_ID").unwrap_or_else(|| "0".to_string());
         let pmi = Pmi1::connect(&at, &id, asker)?;
@@ -266,5 +268,10 @@ fn join(limit: Duration) -> Result<(Asker, Box<dyn Board>), WireupError> {
         value: number.to_string(),
         why: format!("no such descriptor is open ({e})"),
     })?;
+    if service == "pmi2" {
+        let job = env::text("PMI_JOBID").unwrap_or_default();
+        let pmi = Pmi2::open(fd, &job, asker)?;
+        return Ok((pmi.asker(), Box::new(pmi)));
+    }
     Ok((asker, Box::new(Pmi1::open(fd, asker)?)))
 }
