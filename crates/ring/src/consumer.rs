@@ -71,6 +71,12 @@ impl Consumer {
         self.take_up(at, Control::unpack(word)).map(Some)
     }
 
+    /// The item that [`Consumer::peek`] last gave, if it was not released since.
+    #[inline]
+    pub fn current(&self) -> Option<Item> {
+        self.current.map(|current| current.item)
+    }
+
     /// The payload of the item that [`Consumer::peek`] last gave.
     ///
     /// The bytes lie in memory that the producer's process can write. It does not before they are

@@ -27,6 +27,7 @@ fn main() {
         println!("run {run}");
         let floor = cache_line(rounds, here, there);
         println!("  cache line     {floor:8.3} us there and back");
+        println!("  one core       {:8.3} us for both sides of a message", one_core(rounds));
         for len in [0, 8, 32, 64, 256, 1024, 4096, 16384] {
             let (time, _) = both(here, there, ShmOptions::for_peers(2), move |shm, me, peer, _| {
                 ping_pong(shm, me, peer, len, rounds)
@@ -47,11 +48,25 @@ fn main() {
     }
 }
 
-/// Runs `f` on two connected devices on two cores: first argument there, whether it is the first.
-fn both<F>(here: usize, there: usize, options: ShmOptions, f: F) -> (f64, f64)
-where
-    F: Fn(&mut Shm, bool, PeerId, Arc<Regions>) -> f64 + Copy + Send + 'static,
-{
+/// What a message costs both sides together when no other core is in play.
+fn one_core(rounds: u64) -> f64 {
+    let (mut a, mut b) = pair(ShmOptions::for_peers(2));
+    let mut bytes = [1; 8];
+    while a.send(THERE, &Envelope::default(), &bytes).is_err() {
+        (a.poll(now_ns()), b.poll(now_ns()));
+    }
+    receive(&mut b, &mut bytes);
+    let mut best = Best::new();
+    for i in 0..rounds {
+        best.round(i);
+        send(&mut a, THERE, &bytes);
+        receive(&mut b, &mut bytes);
+    }
+    best.us
+}
+
+/// Two devices that know each other.
+fn pair(options: ShmOptions) -> (Shm, Shm) {
     let node = cpu::node_id().expect("/proc is there");
     let open = |nonce: u64| {
         let port = Port::claim_any().expect("a port");
@@ -61,6 +76,15 @@ where
     let ((mut a, at_a), (mut b, at_b)) = (open(1), open(2));
     a.associate(THERE, &at_b).expect("on this node");
     b.associate(BACK, &at_a).expect("on this node");
+    (a, b)
+}
+
+/// Runs `f` on two connected devices on two cores: first argument there, whether it is the first.
+fn both<F>(here: usize, there: usize, options: ShmOptions, f: F) -> (f64, f64)
+where
+    F: Fn(&mut Shm, bool, PeerId, Arc<Regions>) -> f64 + Copy + Send + 'static,
+{
+    let (mut a, mut b) = pair(options);
     let other = std::thread::spawn(move || {
         let _ = cpu::set_affinity(&[there]);
         let regions = b.regions();
@@ -133,7 +157,7 @@ fn receive(shm: &mut Shm, into: &mut [u8]) {
     loop {
         // A caller that polls often reads the clock seldom.
         let now = now_ns();
-        for _ in 0..32 {
+        for _ in 0..100 {
             if shm.poll(now)
                 && let Event::Message { payload, .. } = shm.event()
             {

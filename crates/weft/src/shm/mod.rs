@@ -105,12 +105,23 @@ enum Queued {
     Dead(PeerId, Error),
 }
 
-/// The event that is being looked at. `at` is a place in `peers`.
+/// The event that is being looked at. It is plain numbers, because it changes with every message; `at`
+/// is a place in `peers`.
+#[derive(Clone, Copy)]
 enum Current {
     None,
-    Message { at: usize, envelope: Envelope },
-    Announced { at: usize, envelope: Envelope, len: u64, ticket: Ticket },
-    Queued(Queued),
+    /// The current item of the peer's ring.
+    Message {
+        at: usize,
+    },
+    /// The current item of the peer's ring, too.
+    Announced {
+        at: usize,
+        len: u64,
+        ticket: Ticket,
+    },
+    /// The one in `current_queued`.
+    Queued,
 }
 
 /// What was done so far.
@@ -154,6 +165,7 @@ pub struct Shm {
     strangers: Vec<Stranger>,
     queued: VecDeque<Queued>,
     current: Current,
+    current_queued: Option<Queued>,
     /// Pulls that only this process works on, the first one first.
     pulls: VecDeque<Pull>,
     /// Pulls whose pieces come through the ring, by number.
@@ -205,6 +217,7 @@ impl Shm {
             strangers: Vec::new(),
             queued: VecDeque::new(),
             current: Current::None,
+            current_queued: None,
             pulls: VecDeque::new(),
             asked: Vec::new(),
             streams: VecDeque::new(),
@@ -231,6 +244,20 @@ impl Shm {
     /// The port that this process holds.
     pub fn port(&self) -> &Port {
         &self.port
+    }
+
+    /// The ring in which the current event lies.
+    #[inline]
+    fn inbox(&self, at: usize) -> &weft_ring::Consumer {
+        let line = self.peers[at].line.as_ref();
+        &line.expect("an event's connection stays till the next poll").inbox.ring
+    }
+
+    /// Who sent the current event, and its envelope.
+    #[inline]
+    fn arrived(&self, at: usize) -> (PeerId, Envelope) {
+        let item = self.inbox(at).current().expect("an event's item stays till the next poll");
+        (self.peers[at].id, item::envelope(item.head))
     }
 
     fn place(&mut self, peer: PeerId, address: &Address) -> usize {
@@ -345,26 +372,24 @@ impl Device for Shm {
 
     #[inline]
     fn event(&self) -> Event<'_> {
-        match &self.current {
-            Current::Message { at, envelope } => {
-                let peer = &self.peers[*at];
-                let line = peer.line.as_ref().expect("a message's connection stays till the poll");
-                let payload = line.inbox.ring.payload();
-                Event::Message { peer: peer.id, envelope: *envelope, payload }
+        match self.current {
+            Current::Message { at } => {
+                let (peer, envelope) = self.arrived(at);
+                let payload = self.inbox(at).payload();
+                Event::Message { peer, envelope, payload }
             }
-            Current::Announced { at, envelope, len, ticket } => Event::Announced {
-                peer: self.peers[*at].id,
-                envelope: *envelope,
-                len: *len,
-                ticket: *ticket,
+            Current::Announced { at, len, ticket } => {
+                let (peer, envelope) = self.arrived(at);
+                Event::Announced { peer, envelope, len, ticket }
+            }
+            Current::Queued => match &self.current_queued {
+                Some(Queued::Done(op)) => Event::Done { op: *op },
+                Some(Queued::Failed(op, error)) => Event::Failed { op: *op, error: error.clone() },
+                Some(Queued::Dead(peer, error)) => {
+                    Event::Dead { peer: *peer, error: error.clone() }
+                }
+                None => unreachable!("set together with `current`"),
             },
-            Current::Queued(Queued::Done(op)) => Event::Done { op: *op },
-            Current::Queued(Queued::Failed(op, error)) => {
-                Event::Failed { op: *op, error: error.clone() }
-            }
-            Current::Queued(Queued::Dead(peer, error)) => {
-                Event::Dead { peer: *peer, error: error.clone() }
-            }
             Current::None => panic!("the last poll found no event"),
         }
     }

@@ -1,7 +1,7 @@
 //! Arrivals, in place, and everything that goes on in the background.
 
 use weft_ring::Item;
-use weft_wire::{Envelope, Ticket};
+use weft_wire::Ticket;
 
 use super::item::{self, Announcement};
 use super::peer::{Post, State};
@@ -44,20 +44,18 @@ impl Shm {
         if !self.pulls.is_empty() || !self.streams.is_empty() || self.backlogs > 0 {
             self.progress();
         }
-        if let Some(queued) = self.queued.pop_front() {
-            self.current = Current::Queued(queued);
-            return true;
-        }
-        self.scan()
+        self.next_queued() || self.scan()
     }
 
     /// Gives the current event's memory back.
     #[inline]
     fn release(&mut self) {
-        match std::mem::replace(&mut self.current, Current::None) {
-            Current::None | Current::Queued(_) => {}
-            Current::Message { at, .. } | Current::Announced { at, .. } => self.release_at(at),
+        match self.current {
+            Current::None => return,
+            Current::Queued => self.current_queued = None,
+            Current::Message { at } | Current::Announced { at, .. } => self.release_at(at),
         }
+        self.current = Current::None;
     }
 
     #[inline]
@@ -167,8 +165,7 @@ impl Shm {
             let Some(line) = &mut self.peers[at].line else { return false };
             match line.inbox.ring.peek() {
                 Ok(Some(item)) if item.kind == item::MESSAGE => {
-                    let envelope = item::envelope(item.head);
-                    self.current = Current::Message { at, envelope };
+                    self.current = Current::Message { at };
                     self.count.received += 1;
                     return true;
                 }
@@ -190,9 +187,13 @@ impl Shm {
         }
     }
 
+    #[inline]
     fn next_queued(&mut self) -> bool {
-        let Some(queued) = self.queued.pop_front() else { return false };
-        self.current = Current::Queued(queued);
+        if self.queued.is_empty() {
+            return false;
+        }
+        self.current_queued = self.queued.pop_front();
+        self.current = Current::Queued;
         true
     }
 
@@ -202,7 +203,7 @@ impl Shm {
     fn take_up(&mut self, at: usize, item: Item) -> bool {
         match item.kind {
             item::ANNOUNCE => {
-                if self.take_announcement(at, item::envelope(item.head)) {
+                if self.take_announcement(at) {
                     return true;
                 }
             }
@@ -225,7 +226,7 @@ impl Shm {
     }
 
     /// Makes an announcement the current event, unless it was withdrawn.
-    fn take_announcement(&mut self, at: usize, envelope: Envelope) -> bool {
+    fn take_announcement(&mut self, at: usize) -> bool {
         let peer = &mut self.peers[at];
         let Some(line) = &peer.line else { return false };
         let Some(a) = Announcement::decode(line.inbox.ring.payload()) else {
@@ -240,7 +241,7 @@ impl Shm {
         }
         let (slot, len, ticket) = (a.id.slot as usize, a.len, Ticket(a.id.pack()));
         peer.arrivals[slot] = Some(a);
-        self.current = Current::Announced { at, envelope, len, ticket };
+        self.current = Current::Announced { at, len, ticket };
         self.count.received += 1;
         true
     }
