@@ -46,8 +46,8 @@ impl<'a> Crew<'a> {
         Ok(Crew { place, size, pinned, agents, _table: table })
     }
 
-    /// Has them all measure `op` for `ms` milliseconds. After an error the processes are replaced by
-    /// new ones, for they may no longer be in step.
+    /// Has them all measure `op` for `ms` milliseconds. After an error the processes are replaced
+    /// by new ones, for they may no longer be in step.
     ///
     /// # Errors
     /// What the processes say, or that they do not answer.

@@ -25,7 +25,8 @@ pub struct FloorArgs {
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     ms: u64,
     /// MTU of the cable in the temporary lab, bytes
-    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_000))]
+    #[arg(long, default_value_t = 1500,
+          value_parser = clap::value_parser!(u32).range(576..=65_000))]
     mtu: u32,
     /// Processes of the futex ring
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(2..=256))]

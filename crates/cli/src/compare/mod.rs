@@ -1,7 +1,8 @@
-//! `weft compare`: Weft beside sockets, bare floors, and the MPI libraries that are installed, all in
-//! one run. Rounds alternate between the contenders, so that a change of the machine's mood meets
-//! all of them; what counts are ratios of medians.
+//! `weft compare`: Weft beside sockets, bare floors, and the MPI libraries that are installed, all
+//! in one run. Rounds alternate between the contenders, so that a change of the machine's mood
+//! meets all of them; what counts are ratios of medians.
 
+mod cache;
 mod contender;
 mod launcher;
 mod mpi;
@@ -37,7 +38,8 @@ pub struct Args {
     #[arg(long, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     ms: Option<u64>,
     /// MTU of the cable in the temporary lab, bytes
-    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_000))]
+    #[arg(long, default_value_t = 1500,
+          value_parser = clap::value_parser!(u32).range(576..=65_000))]
     mtu: u32,
     /// Only contenders whose name contains one of these, separated by commas
     #[arg(long, value_delimiter = ',')]

@@ -1,12 +1,12 @@
-//! The MPI libraries to compare with: finding them, compiling the benchmark for them, and the command
-//! lines that run it within a node or over a cable.
+//! The MPI libraries to compare with: finding them, compiling the benchmark for them, and the
+//! command lines that run it within a node or over a cable.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::cache::kept;
 use super::contender::Plan;
 use super::launcher::Launcher;
 use crate::CliError;
@@ -55,8 +55,8 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// Looks for the library in `.venv/NAME` and `.venv` of the current directory, in `VIRTUAL_ENV`,
-    /// and on the path; `None` if it is in none of them.
+    /// Looks for the library in `.venv/NAME` and `.venv` of the current directory, in
+    /// `VIRTUAL_ENV`, and on the path; `None` if it is in none of them.
     ///
     /// # Errors
     /// When it is there but the benchmark cannot be compiled.
@@ -86,12 +86,12 @@ impl Mpi {
         let mut command = self.launch(&place.prefix(0));
         match self.brand {
             Brand::Mpich => {
-                command.args(["-launcher", "ssh", "-launcher-exec"]).arg(by.path());
+                by.stand_in(&mut command, &["-launcher", "ssh", "-launcher-exec"]);
                 command.args(["-iface", &site.interface, "-hosts", &hosts.join(",")]);
                 command.env("MPIR_CVAR_CH4_NETMOD", "ofi").env("FI_PROVIDER", "tcp");
             }
             Brand::OpenMpi => {
-                command.args(["--prtemca", "plm_ssh_agent"]).arg(by.path());
+                by.stand_in(&mut command, &["--prtemca", "plm_ssh_agent"]);
                 command.args(["--host", &format!("{}:1,{}:1", hosts[0], hosts[1])]);
                 command.args(["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]);
                 // By network, for the two ends' interfaces have different names.
@@ -157,40 +157,25 @@ fn is_in(brand: Brand, bin: &Path) -> bool {
     said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(brand.sign()))
 }
 
-/// Compiles the benchmark into the user's cache, once for each version of it and each library.
+/// Compiles the benchmark, once for each version of it and each library.
 fn compile(brand: Brand, bin: &Path) -> Result<PathBuf, CliError> {
-    let mut hash = DefaultHasher::new();
-    (SOURCE, bin).hash(&mut hash);
-    let cache = cache_dir();
-    fs::create_dir_all(&cache).map_err(CliError::io(format!("make {}", cache.display())))?;
-    let program = cache.join(format!("pair-{}-{:016x}", brand.name(), hash.finish()));
-    if program.exists() {
-        return Ok(program);
-    }
-    // Under a name of this process's own first: another process may be doing the same.
-    let own = cache.join(format!("pair-{}", std::process::id()));
-    let source = own.with_extension("c");
-    fs::write(&source, SOURCE).map_err(CliError::io(format!("write {}", source.display())))?;
-    let mut mpicc = Command::new(bin.join("mpicc"));
-    let done = mpicc.args(["-O2", "-o"]).arg(&own).arg(&source).output();
-    let _ = fs::remove_file(&source);
-    let done = done.map_err(CliError::io(format!("run {}/mpicc", bin.display())))?;
-    if !done.status.success() {
+    kept(&format!("pair-{}", brand.name()), (SOURCE, bin), |own| {
+        let source = own.with_extension("c");
+        fs::write(&source, SOURCE).map_err(CliError::io(format!("write {}", source.display())))?;
+        let mut mpicc = Command::new(bin.join("mpicc"));
+        let done = mpicc.args(["-O2", "-o"]).arg(own).arg(&source).output();
+        let _ = fs::remove_file(&source);
+        let done = done.map_err(CliError::io(format!("run {}/mpicc", bin.display())))?;
+        if done.status.success() {
+            return Ok(());
+        }
         let said = String::from_utf8_lossy(&done.stderr);
-        return Err(CliError::Bench(format!(
+        Err(CliError::Bench(format!(
             "{}'s mpicc cannot compile the benchmark (is a C compiler installed?): {}",
             brand.name(),
             said.trim()
-        )));
-    }
-    fs::rename(&own, &program).map_err(CliError::io("keep the compiled benchmark"))?;
-    Ok(program)
-}
-
-fn cache_dir() -> PathBuf {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-    base.unwrap_or_else(std::env::temp_dir).join("weft")
+        )))
+    })
 }
 
 #[cfg(test)]

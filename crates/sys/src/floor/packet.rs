@@ -35,10 +35,12 @@ impl FloorPacket {
             return Err(io::Error::last_os_error());
         }
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: makes a descriptor and touches no memory. Protocol 0: nothing arrives before bind.
+        // SAFETY: makes a descriptor and touches no memory. Protocol 0: nothing arrives before
+        // bind.
         let fd = owned(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
         set(&fd, libc::PACKET_QDISC_BYPASS, &1i32)?;
-        // Frames that this host sends would only be read again; older kernels cannot leave them out.
+        // Frames that this host sends would only be read again; older kernels cannot leave them
+        // out.
         const PACKET_IGNORE_OUTGOING: i32 = 23;
         let _ = set(&fd, PACKET_IGNORE_OUTGOING, &1i32);
         let ring = if ring { Some(map_ring(&fd)?) } else { None };
@@ -83,8 +85,8 @@ impl FloorPacket {
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Takes the next frame from the ring and gives its length; `None` when there is none. No system
-    /// call. Always `None` without a ring.
+    /// Takes the next frame from the ring and gives its length; `None` when there is none. No
+    /// system call. Always `None` without a ring.
     #[inline]
     pub fn poll(&mut self) -> Option<usize> {
         let at = self.ring?.as_ptr().wrapping_add(self.next * FRAME_BYTES);
@@ -121,7 +123,8 @@ impl FloorPacket {
 impl Drop for FloorPacket {
     fn drop(&mut self) {
         if let Some(ring) = self.ring {
-            // SAFETY: the mapping was made in `map_ring` with this length; nothing refers to it now.
+            // SAFETY: the mapping was made in `map_ring` with this length; nothing refers to it
+            // now.
             unsafe { libc::munmap(ring.as_ptr().cast(), RING_BYTES) };
         }
     }

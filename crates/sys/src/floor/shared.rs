@@ -36,8 +36,8 @@ impl SharedWords {
         if number < 3 {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
-        // SAFETY: the number is checked by the duplication, which fails on one that is not open; the
-        // original is only borrowed for the length of the call.
+        // SAFETY: the number is checked by the duplication, which fails on one that is not open;
+        // the original is only borrowed for the length of the call.
         let fd = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?;
         SharedWords::map(fd)
     }

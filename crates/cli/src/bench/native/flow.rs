@@ -1,5 +1,5 @@
-//! `weft bench rate`, `ring` and `idle`: messages one way, a token round all ranks, and what waiting
-//! costs.
+//! `weft bench rate`, `ring` and `idle`: messages one way, a token round all ranks, and what
+//! waiting costs.
 
 use std::time::Duration;
 
