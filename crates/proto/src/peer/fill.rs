@@ -157,7 +157,7 @@ impl Peer {
             if !self.paths[at].bulk || !self.paths[at].can_send(1) {
                 continue;
             }
-            let Some(&id) = self.bulk.front() else { return None };
+            let &id = self.bulk.front()?;
             let Some(waiting) = hub.transfers.get_mut(id).map(|t| t.pieces.waiting()) else {
                 self.bulk.pop_front();
                 return self.fill_bulk(hub, now, payloads, burst);

@@ -56,7 +56,7 @@ impl Peer {
 
     /// Sends a round of hellos if it is time.
     pub fn greeting_timer(&mut self, hub: &mut Hub, now: Instant) {
-        if !self.greeting.next_at.is_some_and(|at| at <= now) {
+        if self.greeting.next_at.is_none_or(|at| at > now) {
             return;
         }
         let searching = self.state == State::Greeting;
@@ -242,7 +242,7 @@ fn destinations(link: &rail::Link, address: &Address, round: u32) -> Vec<LinkAdd
     if let Some(everyone) = link.spec.everyone {
         all.push(everyone);
     }
-    if all.is_empty() || round % 2 == 0 {
+    if all.is_empty() || round.is_multiple_of(2) {
         all.extend(known);
     }
     all
