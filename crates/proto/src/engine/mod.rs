@@ -31,7 +31,10 @@ use crate::time::Instant;
 pub struct Engine {
     hub: Hub,
     peers: Vec<Option<Box<Peer>>>,
+    /// Who has a port of a node now, as far as the owner has said.
     names: HashMap<(u64, u16), PeerId>,
+    /// Who has a node and a nonce: also the former processes of a port.
+    nonces: HashMap<(u64, u64), PeerId>,
     /// The frame being read.
     current: Option<Cursor>,
     /// The payload of the event that was given last, if it was held.
@@ -53,6 +56,7 @@ impl Engine {
             hub: Hub::new(config, me, key, seed),
             peers: Vec::new(),
             names: HashMap::new(),
+            nonces: HashMap::new(),
             current: None,
             held: None,
             close_at: None,
@@ -95,6 +99,7 @@ impl Engine {
         }
         self.peers[peer.index()] = Some(Box::new(Peer::new(peer, address, &self.hub)));
         self.names.insert((address.node, address.port), peer);
+        self.nonces.insert((address.node, address.nonce), peer);
     }
 
     /// What has been done so far.

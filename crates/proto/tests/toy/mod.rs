@@ -65,6 +65,8 @@ pub struct Node {
     pub pulling: HashMap<OpId, (PeerId, Envelope, Vec<u8>)>,
     pub auto_pull: bool,
     pub alive: bool,
+    /// Whether it takes frames without asking for their events.
+    pub deaf: bool,
     /// Messages, announcements and pulled payloads that came.
     pub arrived: usize,
     next_op: u64,
@@ -282,6 +284,9 @@ impl Net {
     pub fn events(&mut self, at: usize, frame: &[u8]) {
         let now = self.now;
         let node = &mut self.nodes[at];
+        if node.deaf {
+            return;
+        }
         while let Some(event) = node.engine.next(now, frame) {
             node.take(now, event, frame);
         }
@@ -295,8 +300,9 @@ impl Net {
                 return true;
             }
             if !self.step(until) {
-                self.now = until;
-                return done(self);
+                let is_done = done(self);
+                self.now = if is_done { self.now } else { until };
+                return is_done;
             }
         }
         panic!("too many steps: livelock");
@@ -336,6 +342,7 @@ impl Node {
             pulling: HashMap::new(),
             auto_pull: true,
             alive: true,
+            deaf: false,
             arrived: 0,
             next_op: 1,
         }

@@ -331,6 +331,8 @@ fn tables_come_with_long_lists_and_go_with_short_ones() {
     assert_eq!((matcher.unexpected.tables(), matcher.unexpected_len()), (0, 0));
 }
 
+// Too many entries for Miri.
+#[cfg(not(miri))]
 #[test]
 fn the_memory_of_a_peak_is_given_back() {
     let mut matcher: Matcher<u64, u64> = Matcher::new();
