@@ -18,6 +18,7 @@ pub mod lab;
 pub mod output;
 pub mod run;
 pub mod plot;
+pub mod sim;
 
 pub use error::CliError;
 
@@ -52,6 +53,8 @@ enum Command {
     Bench(bench::Args),
     /// Sets Weft beside sockets and the installed MPI libraries
     Compare(compare::Args),
+    /// Runs the protocol on simulated networks
+    Sim(sim::Args),
 }
 
 /// Reads the command line, does what it says, and gives the exit status.
@@ -73,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::LabHolder(args) => lab::holder::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => sim::run(&args),
     };
     match done {
         Ok(code) => code,

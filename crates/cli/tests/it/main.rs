@@ -4,6 +4,7 @@ mod bench;
 mod lab;
 mod look;
 mod run;
+mod sim;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -192,6 +192,15 @@ impl Plan {
         }
     }
 
+    /// When the last machine that is stopped goes on.
+    pub fn frozen_until(&self) -> Ns {
+        let ends = self.troubles.iter().filter_map(|(at, trouble)| match trouble {
+            Trouble::Freeze { for_ns, .. } => Some(at + for_ns),
+            _ => None,
+        });
+        ends.max().unwrap_or(0)
+    }
+
     /// A length of time that is long for a message and short for the silence limit, or now and then
     /// a good part of the limit.
     fn draw_outage(&self, rng: &mut Rng) -> Ns {

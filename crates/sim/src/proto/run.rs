@@ -146,6 +146,8 @@ impl Run {
         self.part = "calm";
         let healed = self.now();
         self.heal();
+        // Who is still stopped wakes first.
+        self.advance(self.plan.frozen_until().saturating_sub(healed));
         let limit = 3 * self.plan.limit_ns + self.config.hello_limit_ns + SETTLE;
         self.settle(healed + limit, |_| true);
         let settled = self.now() - healed;

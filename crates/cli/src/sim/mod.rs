@@ -1,0 +1,36 @@
+//! `weft sim`: the protocol engine and the schedules on simulated networks.
+
+mod goodput;
+mod proto;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::CliError;
+
+/// Arguments of `weft sim`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Runs of the protocol engine with faults, checked, each from a seed
+    Proto(proto::ProtoArgs),
+    /// How much of a wire is used, by loss and round trip
+    Goodput(goodput::GoodputArgs),
+}
+
+/// Runs one simulation, or many.
+///
+/// # Errors
+/// What kept it from running; a seed that fails is an exit status.
+pub fn run(args: &Args) -> Result<ExitCode, CliError> {
+    match &args.what {
+        What::Proto(args) => proto::run(args),
+        What::Goodput(args) => goodput::run(args),
+    }
+}
