@@ -89,16 +89,17 @@ impl Consumer {
     pub fn payload(&self) -> &[u8] {
         let current = self.current.as_ref().expect("an item was looked at");
         self.mem.note(current.at, current.item.len.max(1), false);
-        // SAFETY: `take_up` has computed `at` from our own count and checked the length, so the range
-        // lies inside the memory. The acquire of the slot's word makes the producer's writes to it
-        // visible, and an honest producer does not touch it before `release`. What another process
-        // does to shared memory is outside of the language's model; as with any mapping of a file,
-        // the bytes may then differ from read to read, which no valid use of `u8`s turns into more.
+        // SAFETY: `take_up` has computed `at` from our own count and checked the length, so the
+        // range lies inside the memory. The acquire of the slot's word makes the producer's writes
+        // to it visible, and an honest producer does not touch it before `release`. What another
+        // process does to shared memory is outside of the language's model; as with any mapping of
+        // a file, the bytes may then differ from read to read, which no valid use of `u8`s turns
+        // into more.
         unsafe { slice::from_raw_parts(self.mem.at(current.at), current.item.len) }
     }
 
-    /// Gives the item back that [`Consumer::peek`] last gave. `true`: the producer waits for room and
-    /// there is some now, so its doorbell must be rung.
+    /// Gives the item back that [`Consumer::peek`] last gave. `true`: the producer waits for room
+    /// and there is some now, so its doorbell must be rung.
     #[inline]
     pub fn release(&mut self) -> bool {
         let Some(current) = self.current.take() else { return false };
@@ -155,8 +156,8 @@ impl Consumer {
             self.geometry.place(self.taken.units, len)
         };
         self.mem.note(slot, 1, false);
-        // SAFETY: the slot is inside the memory and aligned; the words are integers, for which every
-        // value is valid, and the acquire of the slot's first word has made them visible.
+        // SAFETY: the slot is inside the memory and aligned; the words are integers, for which
+        // every value is valid, and the acquire of the slot's first word has made them visible.
         let head = unsafe { ptr::read(self.mem.at(slot + 8).cast::<Head>()) };
         let item = Item { kind, head, len };
         self.current = Some(Current { item, at, take });

@@ -81,8 +81,9 @@ impl Geometry {
         self.units
     }
 
-    /// Where a payload of `len` bytes goes when `used` units have been used so far: the byte offset,
-    /// and how many units it takes with those that are skipped because they end before it does.
+    /// Where a payload of `len` bytes goes when `used` units have been used so far: the byte
+    /// offset, and how many units it takes with those that are skipped because they end before it
+    /// does.
     #[inline]
     pub(crate) fn place(&self, used: u32, len: usize) -> (usize, u32) {
         let take = len.div_ceil(LINE) as u32;

@@ -17,12 +17,12 @@
 //! never overwrites the sequence number, so nothing has to be cleared and memory of zeros is an
 //! empty ring. The consumer gives room back a quarter of the ring at a time, and the producer looks
 //! at that line only when the ring seems full: in the steady state the slot's line is the only one
-//! that moves. Where a payload lies in the data area follows from the lengths before it; it is never
-//! taken from shared memory.
+//! that moves. Where a payload lies in the data area follows from the lengths before it; it is
+//! never taken from shared memory.
 //!
-//! A **doorbell** ([`Bell`]) is one word that says whether its owner sleeps. Whoever has put an item
-//! into a ring looks at it afterwards; whoever wants to sleep sets it first and looks at the rings
-//! again: one of the two sees the other.
+//! A **doorbell** ([`Bell`]) is one word that says whether its owner sleeps. Whoever has put an
+//! item into a ring looks at it afterwards; whoever wants to sleep sets it first and looks at the
+//! rings again: one of the two sees the other.
 //!
 //! # Trust
 //! The other process may write anything at any time. Every control word is read once, and each

@@ -22,8 +22,9 @@ pub struct Memory {
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: the memory lives as long as its owner, which is `Send + Sync`; words are atomic, and plain
-// bytes are reached only by the unsafe `at`, whose callers take turns by a word's acquire and release.
+// SAFETY: the memory lives as long as its owner, which is `Send + Sync`; words are atomic, and
+// plain bytes are reached only by the unsafe `at`, whose callers take turns by a word's acquire and
+// release.
 #[cfg(not(loom))]
 unsafe impl Send for Memory {}
 // SAFETY: as above.
@@ -138,7 +139,8 @@ struct Model {
     plain: Vec<std::cell::UnsafeCell<[u64; LINE / 8]>>,
 }
 
-// SAFETY: loom runs one thread at a time, and checks by `lines` that plain bytes are taken in turns.
+// SAFETY: loom runs one thread at a time, and checks by `lines` that plain bytes are taken in
+// turns.
 #[cfg(loom)]
 unsafe impl Send for Model {}
 // SAFETY: as above.

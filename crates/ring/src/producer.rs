@@ -100,9 +100,9 @@ impl Producer {
     pub fn space(&mut self) -> &mut [u8] {
         let Reserved { at, len, .. } = self.reserved.expect("something was reserved");
         self.mem.note(at, len.max(1), true);
-        // SAFETY: `at..at + len` lies inside the slot or the data area, hence inside the memory. The
-        // consumer has given this room back (or never had it) and takes it again only after `commit`
-        // has released it; the memory is always initialised (zeros at first).
+        // SAFETY: `at..at + len` lies inside the slot or the data area, hence inside the memory.
+        // The consumer has given this room back (or never had it) and takes it again only after
+        // `commit` has released it; the memory is always initialised (zeros at first).
         unsafe { slice::from_raw_parts_mut(self.mem.at(at), len) }
     }
 
@@ -135,15 +135,16 @@ impl Producer {
         Ok(())
     }
 
-    /// Asks the consumer to tell when it gives room back ([`crate::Consumer::release`] says so there,
-    /// once), unless what last found no room would find it now: then the answer is `true`.
+    /// Asks the consumer to tell when it gives room back ([`crate::Consumer::release`] says so
+    /// there, once), unless what last found no room would find it now: then the answer is `true`.
     ///
     /// # Errors
     /// When the ring is unusable.
     pub fn want_room(&mut self) -> Result<bool, RingError> {
         let want = self.mem.word(WANT_AT);
         want.store(1, Ordering::Relaxed);
-        // Pairs with the fence in `Consumer::give_back`: either it sees the wish, or we see the room.
+        // Pairs with the fence in `Consumer::give_back`: either it sees the wish, or we see the
+        // room.
         fence(Ordering::SeqCst);
         let take = match self.refused {
             ..=INLINE => 0,

@@ -125,8 +125,8 @@ fn positions_wrap_round_many_laps() {
     }
 }
 
-/// Each word of the control lines and slots set to nonsense: an error or a message, never a panic or
-/// an access outside (Miri and the bounds in debug builds watch).
+/// Each word of the control lines and slots set to nonsense: an error or a message, never a panic
+/// or an access outside (Miri and the bounds in debug builds watch).
 #[test]
 fn nonsense_in_shared_memory_is_an_error_never_a_crash() {
     let size = Geometry::new(4, 256).unwrap().size();

@@ -12,9 +12,9 @@ const MAX_PIECES: usize = 64;
 /// Memory of another process: address and bytes, as that process counts.
 pub type Remote = (u64, u64);
 
-/// Copies up to `len` bytes of process `pid` into `into`, from byte `at` on, and says how many: fewer
-/// where either side's pieces end, where there are very many of them, or where the other's memory
-/// ends. The remote bytes are those of the row `remote`, from byte `from` on.
+/// Copies up to `len` bytes of process `pid` into `into`, from byte `at` on, and says how many:
+/// fewer where either side's pieces end, where there are very many of them, or where the other's
+/// memory ends. The remote bytes are those of the row `remote`, from byte `from` on.
 ///
 /// # Errors
 /// `EPERM` or `ENOSYS`: not allowed here. `ESRCH`: there is no such process any more. `EFAULT`: the
@@ -54,8 +54,8 @@ pub fn read(
 
 const EMPTY: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
-/// Cuts `len` bytes from byte `skip` on out of a row of pieces; gives how many pieces that makes and
-/// how many bytes they have.
+/// Cuts `len` bytes from byte `skip` on out of a row of pieces; gives how many pieces that makes
+/// and how many bytes they have.
 fn cut(
     row: impl Iterator<Item = (usize, usize)>,
     mut skip: usize,

@@ -34,8 +34,8 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: Option<u64>) -> io::Res
     }
 }
 
-/// Wakes at most `count` of those who sleep on `word`, in whatever process. Costs a system call also
-/// when nobody does.
+/// Wakes at most `count` of those who sleep on `word`, in whatever process. Costs a system call
+/// also when nobody does.
 pub fn wake(word: &AtomicU32, count: u32) {
     // Nothing can go wrong with an aligned word of this process.
     let _ = futex::wake(word, Flags::empty(), count);

@@ -17,8 +17,8 @@ use crate::buf::Buf;
 const PAGE: usize = 64 << 10;
 
 /// A new memfd of at least `len` bytes, zeroed, sealed in size, closed on exec. It takes no memory
-/// before it is written, needs no file system, and goes with its last descriptor and mapping. `name`
-/// is shown in `/proc/PID/maps`.
+/// before it is written, needs no file system, and goes with its last descriptor and mapping.
+/// `name` is shown in `/proc/PID/maps`.
 ///
 /// # Errors
 /// When no more descriptors can be had, or the kernel has no memfds.
@@ -134,16 +134,16 @@ impl ReadOnly {
         self.0.len == 0
     }
 
-    /// Copies up to `len` bytes from byte `from` on to byte `at` of `into`, and says how many: fewer
-    /// where one of the two ends.
+    /// Copies up to `len` bytes from byte `from` on to byte `at` of `into`, and says how many:
+    /// fewer where one of the two ends.
     pub fn copy_to(&self, from: usize, into: &Buf, at: usize, len: usize) -> usize {
         let len = len.min(self.0.len.saturating_sub(from));
         if len == 0 {
             return 0;
         }
-        // SAFETY: the range is inside the mapping, which is sealed against shrinking. Its owner does
-        // not write it before the operation has ended; if it does all the same, the copy holds a
-        // mixture of bytes, as with any I/O buffer.
+        // SAFETY: the range is inside the mapping, which is sealed against shrinking. Its owner
+        // does not write it before the operation has ended; if it does all the same, the copy holds
+        // a mixture of bytes, as with any I/O buffer.
         let bytes = unsafe { slice::from_raw_parts(self.0.ptr.as_ptr().add(from), len) };
         into.write(at, bytes)
     }

@@ -1,7 +1,7 @@
 //! Unix sockets with abstract names: they lie in no file system, vanish with the process that bound
 //! them however it ends, are seen only in their own network namespace, and carry descriptors from
-//! process to process. All are of the sequenced-packet kind (reliable, ordered, with boundaries), and
-//! nothing here blocks.
+//! process to process. All are of the sequenced-packet kind (reliable, ordered, with boundaries),
+//! and nothing here blocks.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -103,8 +103,8 @@ impl Socket {
         Ok((Socket { fd: a }, Socket { fd: b }))
     }
 
-    /// Sends one packet, which must not be empty, with up to [`MAX_FDS`] descriptors. `false`: there
-    /// is no room now.
+    /// Sends one packet, which must not be empty, with up to [`MAX_FDS`] descriptors. `false`:
+    /// there is no room now.
     ///
     /// # Errors
     /// When the other end is closed.

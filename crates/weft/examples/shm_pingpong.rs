@@ -1,6 +1,6 @@
 //! How far the shm device is from the floor, in one run: a bare cache line between two cores, then
-//! messages there and back, then large ones. Of many short batches the best one counts, so that other
-//! load on the machine shows little.
+//! messages there and back, then large ones. Of many short batches the best one counts, so that
+//! other load on the machine shows little.
 //!
 //! `cargo run --release -p weft --example shm_pingpong [ROUNDS]`
 
@@ -163,6 +163,8 @@ fn receive(shm: &mut Shm, into: &mut [u8]) {
             {
                 return into[..payload.len()].copy_from_slice(payload);
             }
+            // Looking less often lets the other's store through sooner.
+            std::hint::spin_loop();
         }
     }
 }

@@ -32,8 +32,8 @@ const MAX_GUESTS: usize = 256;
 /// After a failed call, the next one is made so much later.
 const RETRY_NS: u64 = 2_000_000;
 
-/// The side whose call gave way to the other's calls again after this long, in case the other's came
-/// to nothing.
+/// The side whose call gave way to the other's calls again after this long, in case the other's
+/// came to nothing.
 const CROSSED_NS: u64 = 100_000_000;
 
 /// Most regions of one peer that are kept mapped.
@@ -140,8 +140,8 @@ impl Shm {
         }
     }
 
-    /// Out of descriptors: takes the caller off the queue with a spare one and hangs up, so that the
-    /// queue does not stay readable and keep everybody awake. The caller tries again.
+    /// Out of descriptors: takes the caller off the queue with a spare one and hangs up, so that
+    /// the queue does not stay readable and keep everybody awake. The caller tries again.
     fn turn_away(&mut self, error: &std::io::Error) {
         tracing::warn!("cannot answer a process of this node: {error}: raise `ulimit -n`");
         self.spare = None;

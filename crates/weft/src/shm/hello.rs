@@ -1,5 +1,5 @@
-//! The four packets by which two processes of a node make each other's acquaintance, over the port's
-//! unix socket:
+//! The four packets by which two processes of a node make each other's acquaintance, over the
+//! port's unix socket:
 //!
 //! ```text
 //! dialer                                   listener
@@ -9,9 +9,9 @@
 //!                                      <- WELCOME    terms, 2 descriptors    (or REFUSE why)
 //! ```
 //!
-//! A proof is a keyed tag with the job's key over both challenges, so neither side gives memory to a
-//! process of another job. Terms say how large the ring is that the other may send through, and where
-//! a word lies by which cross-memory attach is tried.
+//! A proof is a keyed tag with the job's key over both challenges, so neither side gives memory to
+//! a process of another job. Terms say how large the ring is that the other may send through, and
+//! where a word lies by which cross-memory attach is tried.
 
 use weft_ring::Geometry;
 use weft_wire::{ADDRESS_LEN, Address, JobKey};

@@ -1,5 +1,5 @@
-//! The memory through which one process sends to another: made by the receiver, one for each sender,
-//! so that a sender can spoil no messages but its own.
+//! The memory through which one process sends to another: made by the receiver, one for each
+//! sender, so that a sender can spoil no messages but its own.
 //!
 //! ```text
 //! line 0   the receiver's word: 1 asks the sender to announce its messages (STOP), 0 not (GO)

@@ -2,13 +2,14 @@
 //! there, so there are no acknowledgements (the idea is PM2's).
 //!
 //! Each process makes, for every peer that sends to it, a piece of shared memory with a ring
-//! (`inbox`), and has one doorbell page. A small message is one cache line written by the sender and
-//! read by the receiver. Large messages are announced, and pulled by the receiver (`pull`).
+//! (`inbox`), and has one doorbell page. A small message is one cache line written by the sender
+//! and read by the receiver. Large messages are announced, and pulled by the receiver (`pull`).
 //!
-//! Processes find each other by the [`Port`], an abstract unix socket: over it they prove the job key
-//! to each other and pass descriptors (`connect`, `hello`). There is no file anywhere, `/dev/shm`
-//! included, so nothing can be left behind or be too small. The connection stays open: its end says
-//! at once that the peer's process has ended, however that came; a stopped one keeps it.
+//! Processes find each other by the [`Port`], an abstract unix socket: over it they prove the job
+//! key to each other and pass descriptors (`connect`, `hello`). There is no file anywhere,
+//! `/dev/shm` included, so nothing can be left behind or be too small. The connection stays open:
+//! its end says at once that the peer's process has ended, however that came; a stopped one keeps
+//! it.
 //!
 //! | file | concern |
 //! |---|---|
@@ -105,8 +106,8 @@ enum Queued {
     Dead(PeerId, Error),
 }
 
-/// The event that is being looked at. It is plain numbers, because it changes with every message; `at`
-/// is a place in `peers`.
+/// The event that is being looked at. It is plain numbers, because it changes with every message;
+/// `at` is a place in `peers`.
 #[derive(Clone, Copy)]
 enum Current {
     None,

@@ -23,8 +23,8 @@ pub(super) struct Peer {
     pub(super) line: Option<Line>,
     /// Announcements to it.
     pub(super) offers: Offers,
-    /// Its announcements that were not pulled yet, by its place for them: so a hostile peer can have
-    /// no more of them than an honest one.
+    /// Its announcements that were not pulled yet, by its place for them: so a hostile peer can
+    /// have no more of them than an honest one.
     pub(super) arrivals: Vec<Option<Announcement>>,
     /// Whether it was asked to announce only.
     pub(super) hold: bool,
@@ -122,7 +122,8 @@ impl Line {
         }
     }
 
-    /// Tells the peer that there is news; wakes it if it sleeps. One look at a word where it does not.
+    /// Tells the peer that there is news; wakes it if it sleeps. One look at a word where it does
+    /// not.
     #[inline]
     pub(super) fn ring(&self) -> bool {
         match self.bell.ring() {

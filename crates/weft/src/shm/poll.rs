@@ -246,8 +246,8 @@ impl Shm {
         true
     }
 
-    /// A connection has ended, and all that came over it was seen. The one above is told also after a
-    /// goodbye, for it may still wait for a message.
+    /// A connection has ended, and all that came over it was seen. The one above is told also after
+    /// a goodbye, for it may still wait for a message.
     fn end(&mut self, at: usize) {
         let peer = &self.peers[at];
         match peer.line.as_ref().map(|line| (line.bye, &line.ended)) {

@@ -1,7 +1,7 @@
 //! Large messages: how a payload gets from the sender's memory into the receiver's once both are
-//! known. In the order of preference: a plain copy out of the sender's region, which is mapped here;
-//! one copy by cross-memory attach; pieces through the ring, which the sender puts in while the
-//! receiver takes others out.
+//! known. In the order of preference: a plain copy out of the sender's region, which is mapped
+//! here; one copy by cross-memory attach; pieces through the ring, which the sender puts in while
+//! the receiver takes others out.
 
 use std::sync::Arc;
 
@@ -143,8 +143,8 @@ impl Shm {
         Ok(got)
     }
 
-    /// Cross-memory attach has failed. A bad address fails the message; a process that has ended will
-    /// be noticed by its closed socket; whatever else, the ring still works.
+    /// Cross-memory attach has failed. A bad address fails the message; a process that has ended
+    /// will be noticed by its closed socket; whatever else, the ring still works.
     fn attach_failed(&mut self, mut pull: Pull, error: &std::io::Error) {
         const EFAULT: i32 = 14;
         if error.raw_os_error() == Some(EFAULT) {
