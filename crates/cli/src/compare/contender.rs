@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use weft_sys::process::{self, Setup};
+
 use super::launcher::Launcher;
 use super::mpi::Mpi;
 use crate::CliError;
@@ -188,7 +190,9 @@ fn own_program() -> Result<PathBuf, CliError> {
 pub fn figures_of(mut command: Command, time: Duration) -> Result<Vec<Figure>, CliError> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(CliError::io(format!("run {program}")))?;
+    let setup = Setup { dies_with_parent: true, ..Setup::default() };
+    let started = process::spawn(&mut command, setup);
+    let mut child = started.map_err(CliError::io(format!("run {program}")))?;
     let reader = |from: Option<Box<dyn Read + Send>>| {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
