@@ -13,6 +13,7 @@ pub mod net;
 pub mod netlink;
 pub mod ns;
 pub mod packet;
+pub mod pmix;
 pub mod process;
 pub mod udp;
 pub mod unix;

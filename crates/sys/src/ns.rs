@@ -122,8 +122,8 @@ pub struct Enter {
 }
 
 impl Enter {
-    /// Into the user namespace `user` (none: the caller's own) and the network namespace `net`, with
-    /// the host name `host_name`.
+    /// Into the user namespace `user` (none: the caller's own) and the network namespace `net`,
+    /// with the host name `host_name`.
     ///
     /// # Errors
     /// When the host name has a zero byte.
@@ -205,8 +205,8 @@ struct CapData {
     inheritable: u32,
 }
 
-/// Makes the capabilities of the calling process ambient. A process that is not root inside its user
-/// namespace would otherwise lose them with `exec`.
+/// Makes the capabilities of the calling process ambient. A process that is not root inside its
+/// user namespace would otherwise lose them with `exec`.
 fn keep_rights_over_exec() -> io::Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
     let mut header = CapHeader { version: VERSION_3, pid: 0 };
@@ -225,13 +225,7 @@ fn keep_rights_over_exec() -> io::Result<()> {
             let (raise, zero) = (libc::PR_CAP_AMBIENT_RAISE as libc::c_ulong, 0 as libc::c_ulong);
             // SAFETY: this prctl takes numbers only.
             unsafe {
-                libc::prctl(
-                    libc::PR_CAP_AMBIENT,
-                    raise,
-                    capability as libc::c_ulong,
-                    zero,
-                    zero,
-                )
+                libc::prctl(libc::PR_CAP_AMBIENT, raise, capability as libc::c_ulong, zero, zero)
             };
         }
     }

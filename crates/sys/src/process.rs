@@ -72,7 +72,8 @@ pub fn spawn(command: &mut Command, setup: Setup) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Becomes `command`, set up as said; the process must have one thread only. Returns only on errors.
+/// Becomes `command`, set up as said; the process must have one thread only. Returns only on
+/// errors.
 pub fn replace(command: &mut Command, setup: &Setup) -> io::Error {
     match setup.apply(None) {
         Ok(()) => command.exec(),
@@ -149,7 +150,8 @@ pub fn signal(pid: u32, group: bool, number: i32) -> bool {
     unsafe { libc::kill(if group { -pid } else { pid }, number) == 0 }
 }
 
-/// When a process was started, in ticks since boot: with the process id it names a process for good.
+/// When a process was started, in ticks since boot: with the process id it names a process for
+/// good.
 /// `None` when there is no such process, or it has ended and waits for its parent.
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

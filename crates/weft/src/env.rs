@@ -1,7 +1,7 @@
 //! The `WEFT_*` variables: all that there are, in one place, and typed access to them.
 //!
-//! A variable that is set to nothing counts as not set. A value that cannot be read is an error that
-//! names the variable, the value and what is expected; a `WEFT_*` variable that is not in
+//! A variable that is set to nothing counts as not set. A value that cannot be read is an error
+//! that names the variable, the value and what is expected; a `WEFT_*` variable that is not in
 //! [`KNOWN`] is a likely misspelling: [`unknown`] finds it.
 
 use std::fmt::Display;
@@ -117,8 +117,8 @@ pub fn refuse(name: &str, value: &str, why: &str) -> EnvError {
     }
 }
 
-/// The variables of the environment that begin with `WEFT_` and that Weft does not know, each with the
-/// known one that looks most like it.
+/// The variables of the environment that begin with `WEFT_` and that Weft does not know, each with
+/// the known one that looks most like it.
 pub fn unknown() -> Vec<(String, Option<&'static str>)> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     unknown_of(names)

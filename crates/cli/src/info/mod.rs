@@ -1,5 +1,5 @@
-//! `weft info`: what Weft can use on this node, and for what it cannot: why, and what mends it. Looks
-//! only; no link is opened and no frame sent.
+//! `weft info`: what Weft can use on this node, and for what it cannot: why, and what mends it.
+//! Looks only; no link is opened and no frame sent.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! `weft lab`: virtual clusters of network namespaces on this machine, and the library form of them,
-//! for `weft run --lab`, benchmarks and tests.
+//! `weft lab`: virtual clusters of network namespaces on this machine, and the library form of
+//! them, for `weft run --lab`, benchmarks and tests.
 //!
 //! A node is a network namespace with a host name of its own; cables are veth pairs, switches are
 //! bridges in a namespace that has no address. The namespaces have no names in the file system:

@@ -1,5 +1,5 @@
-//! `weft run-agent`: the part of `weft run` on another host. It starts the ranks it is told to, hands
-//! their requests and output on, and ends them when its connection ends.
+//! `weft run-agent`: the part of `weft run` on another host. It starts the ranks it is told to,
+//! hands their requests and output on, and ends them when its connection ends.
 
 use std::fs::File;
 use std::io::Read;

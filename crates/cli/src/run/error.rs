@@ -47,8 +47,8 @@ pub enum RunError {
     },
     /// A host could not be reached, or is no longer.
     #[error(
-        "the host {host}: {why}; `{command} {host} weft --version` must work without a password, and \
-         show the same version (WEFT_SSH and WEFT_REMOTE_EXE say how to get there)"
+        "the host {host}: {why}; `{command} {host} weft --version` must work without a password, \
+         and show the same version (WEFT_SSH and WEFT_REMOTE_EXE say how to get there)"
     )]
     HostLost {
         /// The host.

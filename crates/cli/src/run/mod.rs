@@ -1,6 +1,6 @@
-//! `weft run`: starts the ranks of a native program, on this machine, on the nodes of a lab, or on a
-//! few hosts reached by ssh, and serves their wire-up (PMI-1). What MPI programs need is done by the
-//! MPI's own launcher.
+//! `weft run`: starts the ranks of a native program, on this machine, on the nodes of a lab, or on
+//! a few hosts reached by ssh, and serves their wire-up (PMI-1). What MPI programs need is done by
+//! the MPI's own launcher.
 //!
 //! Nothing is left behind: ranks run in process groups of their own and die with this process, also
 //! when it is killed; a temporary lab goes with it.
@@ -245,8 +245,8 @@ fn processors(args: &Args, ranks: usize) -> Result<Vec<usize>, RunError> {
     Ok(cpus)
 }
 
-/// The standard input of rank 0. A rank is not in the terminal's foreground group and would be stopped
-/// if it read from it, so there a thread reads for it.
+/// The standard input of rank 0. A rank is not in the terminal's foreground group and would be
+/// stopped if it read from it, so there a thread reads for it.
 fn input() -> Result<Stdio, RunError> {
     if !std::io::stdin().is_terminal() {
         return Ok(Stdio::inherit());

@@ -1,5 +1,6 @@
 //! `weft run-probe`: a native program that only joins its job and says who the others are. It shows
-//! whether a launcher (`weft run`, mpiexec, srun, prterun) and Weft's wire-up understand each other.
+//! whether a launcher (`weft run`, mpiexec, srun, prterun) and Weft's wire-up understand each
+//! other.
 
 use std::process::ExitCode;
 use std::time::Duration;

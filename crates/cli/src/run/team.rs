@@ -1,5 +1,5 @@
-//! The ranks on this machine: started, listened to, signalled, reaped. Used by `weft run` itself and
-//! by its agents on other hosts.
+//! The ranks on this machine: started, listened to, signalled, reaped. Used by `weft run` itself
+//! and by its agents on other hosts.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};

@@ -24,8 +24,8 @@ pub enum WireupError {
     },
     /// The launcher went away.
     #[error(
-        "the launcher closed the {service} connection of rank {rank} while it was asked for {what}: \
-         it has ended the job, look at its messages for the first rank that failed"
+        "the launcher closed the {service} connection of rank {rank} while it was asked for \
+         {what}: it has ended the job, look at its messages for the first rank that failed"
     )]
     LauncherGone {
         /// This process's rank.

@@ -1,11 +1,11 @@
 //! Wire-up: how the ranks of a job find each other. A launcher (`weft run`, mpiexec, srun, prterun)
-//! starts the ranks and keeps a notice board for them; here a rank joins its job and exchanges small
-//! blobs with the others through that board.
+//! starts the ranks and keeps a notice board for them; here a rank joins its job and exchanges
+//! small blobs with the others through that board.
 //!
 //! | service | offered by | found by |
 //! |---|---|---|
 //! | PMI-1 | `weft run`, Hydra (MPICH), Slurm | `PMI_FD` or `PMI_PORT` |
-//! | PMI-2 | `srun --mpi=pmi2`, Hydra | `WEFT_WIREUP=pmi2` (these servers speak PMI-1 as well) |
+//! | PMI-2 | `srun --mpi=pmi2` | `WEFT_WIREUP=pmi2` (it speaks PMI-1 as well) |
 //! | PMIx | prterun and mpirun of Open MPI, `srun --mpi=pmix` | `PMIX_NAMESPACE` and libpmix |
 //! | none | nobody: the process is a job of one rank | none of the above |
 //!
@@ -25,6 +25,7 @@ mod channel;
 mod error;
 mod pmi1;
 mod pmi2;
+mod pmix;
 mod text;
 
 use std::fmt;
@@ -35,6 +36,7 @@ use board::{Board, Single};
 use channel::Asker;
 use pmi1::Pmi1;
 use pmi2::Pmi2;
+use pmix::PmixBoard;
 
 pub use error::WireupError;
 
@@ -46,8 +48,8 @@ const LIMIT_S: u64 = 60;
 /// The name under which a launcher that makes the job's key publishes it.
 pub const KEY_NAME: &str = "weft-key";
 
-/// The place of a rank among those that its launcher started on the same node, as far as the launcher
-/// tells.
+/// The place of a rank among those that its launcher started on the same node, as far as the
+/// launcher tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Local {
     /// The number of this rank among them.
@@ -126,9 +128,9 @@ impl Job {
         self.board.service()
     }
 
-    /// Gives `blob` to all ranks and gets theirs, by rank. All ranks must call it, in the same order
-    /// as other exchanges. The blobs may differ in length; some tens of bytes up to some kilobytes
-    /// are sensible.
+    /// Gives `blob` to all ranks and gets theirs, by rank. All ranks must call it, in the same
+    /// order as other exchanges. The blobs may differ in length; some tens of bytes up to some
+    /// kilobytes are sensible.
     ///
     /// # Errors
     /// When a rank does not come in time, or the launcher fails.
@@ -242,8 +244,9 @@ fn join(limit: Duration) -> Result<(Asker, Box<dyn Board>), WireupError> {
     let has = |name| std::env::var_os(name).is_some();
     let service = match wish.as_str() {
         "auto" if has("PMI_FD") || has("PMI_PORT") => "pmi1",
+        "auto" if has("PMIX_NAMESPACE") => "pmix",
         "auto" => "single",
-        known @ ("pmi1" | "pmi2" | "single") => known,
+        known @ ("pmi1" | "pmi2" | "pmix" | "single") => known,
         other => return Err(env::refuse("WEFT_WIREUP", other, "there is no such service").into()),
     };
     let mut asker = Asker { service: "single process", rank: 0, size: 1, limit };
@@ -252,6 +255,11 @@ fn join(limit: Duration) -> Result<(Asker, Box<dyn Board>), WireupError> {
     }
     if JOINED.swap(true, Ordering::Relaxed) {
         return Err(WireupError::Again);
+    }
+    if service == "pmix" {
+        asker.service = "PMIx";
+        let pmix = PmixBoard::open(asker)?;
+        return Ok((pmix.asker(), Box::new(pmix)));
     }
     asker.service = if service == "pmi2" { "PMI-2" } else { "PMI-1" };
     if service == "pmi1" && !has("PMI_FD") {

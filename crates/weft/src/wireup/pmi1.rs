@@ -69,8 +69,14 @@ impl Pmi1 {
     /// Asks, and gives the answer if it has the right kind and does not say no.
     fn ask(&mut self, line: &str, kind: &str, what: &str) -> Result<Answer, WireupError> {
         self.channel.send(line.as_bytes(), what)?;
-        let line = self.channel.line(what)?;
-        let answer = Answer::read(&line);
+        let (line, answer) = loop {
+            let line = self.channel.line(what)?;
+            let answer = Answer::read(&line);
+            // Some servers tell a rank's place twice, the second time unasked.
+            if answer.get("cmd") != Some("set") {
+                break (line, answer);
+            }
+        };
         if answer.get("cmd") != Some(kind) {
             return Err(self.channel.asker.nonsense(what, &line));
         }

@@ -1,5 +1,5 @@
 //! The PMI-2 client: `key=value;` pairs after their length in six characters. Spoken by
-//! `srun --mpi=pmi2` and by Hydra.
+//! `srun --mpi=pmi2`.
 
 use std::os::fd::OwnedFd;
 
@@ -34,12 +34,12 @@ impl Pmi2 {
         if !text.split(' ').any(|w| w == "pmi_version=2") || !text.contains("rc=0") {
             return Err(asker.refused("PMI-2", &text));
         }
-        let rank = asker.rank;
-        let joined = pmi.ask(
-            "fullinit",
-            &[("pmijobid", job), ("pmirank", &rank.to_string()), ("threaded", "FALSE")],
-            "to join the job",
-        )?;
+        let rank = asker.rank.to_string();
+        let mut pairs = vec![("pmirank", rank.as_str()), ("threaded", "FALSE")];
+        if !job.is_empty() {
+            pairs.insert(0, ("pmijobid", job));
+        }
+        let joined = pmi.ask("fullinit", &pairs, "to join the job")?;
         let number = |name: &str| get(&joined, name).and_then(|v| v.parse().ok());
         pmi.channel.asker.rank = number("rank").unwrap_or(asker.rank);
         pmi.channel.asker.size = number("size").unwrap_or(asker.size);
@@ -99,7 +99,10 @@ impl Board for Pmi2 {
 
     fn get(&mut self, owner: u32, key: &str) -> Result<String, WireupError> {
         let (job, owner) = (self.job.clone(), owner.to_string());
-        let pairs = [("jobid", job.as_str()), ("srcid", owner.as_str()), ("key", key)];
+        let mut pairs = vec![("srcid", owner.as_str()), ("key", key)];
+        if !job.is_empty() {
+            pairs.insert(0, ("jobid", job.as_str()));
+        }
         let answer = self.ask("kvs-get", &pairs, key)?;
         let found = get(&answer, "found").or(get(&answer, "flag"));
         match get(&answer, "value") {
@@ -122,11 +125,11 @@ fn read(text: &str) -> Vec<(String, String)> {
     let mut words = vec![String::new()];
     let mut letters = text.chars().peekable();
     while let Some(c) = letters.next() {
-        match c {
-            ';' if letters.next_if_eq(&';').is_some() => words.last_mut().map(|w| w.push(';')),
-            ';' => Some(words.push(String::new())),
-            c => words.last_mut().map(|w| w.push(c)),
-        };
+        if c == ';' && letters.next_if_eq(&';').is_none() {
+            words.push(String::new());
+        } else if let Some(word) = words.last_mut() {
+            word.push(c);
+        }
     }
     let pair = |word: &String| {
         let (key, value) = word.split_once('=')?;
