@@ -422,6 +422,11 @@ impl Oracle {
         None
     }
 
+    /// Whether a message has passed between two processes.
+    pub fn acquainted(&self, a: u32, b: u32) -> bool {
+        [(a, b), (b, a)].iter().any(|pair| self.pairs.get(pair).is_some_and(|p| p.base > 0))
+    }
+
     /// Whether `at` has reported `peer` dead.
     pub fn has_buried(&self, at: u32, peer: u32) -> bool {
         self.processes[at as usize].buried.contains(&peer)
