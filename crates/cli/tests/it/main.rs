@@ -2,6 +2,7 @@
 
 mod bench;
 mod lab;
+mod launchers;
 mod look;
 mod run;
 mod sim;

@@ -67,8 +67,8 @@ fn bounded<T: Send + 'static>(
     }
 }
 
-/// Where the library may be: with the program already, in the linker's path, or beside the launcher,
-/// which is this process's parent.
+/// Where the library may be: with the program already, in the linker's path, or beside the
+/// launcher, which is this process's parent.
 fn candidates() -> Vec<PathBuf> {
     let mut all = vec![PathBuf::from(LIBRARY)];
     let parent = std::os::unix::process::parent_id();
