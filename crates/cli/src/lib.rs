@@ -16,8 +16,8 @@ pub mod error;
 pub mod info;
 pub mod lab;
 pub mod output;
-pub mod run;
 pub mod plot;
+pub mod run;
 pub mod sim;
 
 pub use error::CliError;
