@@ -53,7 +53,8 @@ fn one_core(rounds: u64) -> f64 {
     let (mut a, mut b) = pair(ShmOptions::for_peers(2));
     let mut bytes = [1; 8];
     while a.send(THERE, &Envelope::default(), &bytes).is_err() {
-        (a.poll(now_ns()), b.poll(now_ns()));
+        a.poll(now_ns());
+        b.poll(now_ns());
     }
     receive(&mut b, &mut bytes);
     let mut best = Best::new();
