@@ -184,11 +184,27 @@ impl Device for Composite {
 
     fn arm(&mut self, wake: Wake) -> bool {
         // All are armed, even after one says no: the next poll disarms them all.
-        self.devices.iter_mut().fold(true, |quiet, d| d.arm(wake) && quiet)
+        let mut quiet = true;
+        for device in &mut self.devices {
+            quiet &= device.arm(wake);
+        }
+        quiet
     }
 
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
-        self.devices.iter().find_map(|d| d.doorbell())
+        // Only where no other device has anything to wait for: one cannot sleep on two things.
+        let mut doorbell = None;
+        for device in &self.devices {
+            let mut watched = false;
+            device.watch(&mut |_| watched = true);
+            match device.doorbell() {
+                Some(bell) if doorbell.is_none() => doorbell = Some(bell),
+                Some(_) => return None,
+                None if watched => return None,
+                None => {}
+            }
+        }
+        doorbell
     }
 
     fn watch(&self, each: &mut dyn FnMut(RawFd)) {

@@ -94,8 +94,8 @@ impl Links {
 
     fn add(&mut self, link: Box<dyn Link>, engine: &mut Engine) {
         let info = link.info();
-        let same = |l: &Box<dyn Link>| l.info().interface == info.interface;
-        let medium = self.links.iter().position(same).unwrap_or(self.links.len());
+        let known = self.links.iter().map(|l| &l.info().interface);
+        let medium = { known }.position(|i| *i == info.interface).unwrap_or(self.links.len());
         tracing::debug!(link = %info.name, mtu = info.mtu, "link opened");
         engine.add_link(LinkSpec {
             addr: info.addr,
