@@ -151,7 +151,14 @@ impl Peer {
     /// The next held message that has its turn.
     pub fn pop_held(&mut self, hub: &mut Hub) -> Option<(Incoming, Option<Vec<u8>>)> {
         let peer = self.id;
-        let out = match self.inbox.pop()? {
+        let popped = self.inbox.pop();
+        // Even if it is nothing: words that were obeyed before their turn have been passed over, and
+        // a peer that has sent nothing else waits for the credit that this frees.
+        if !self.flow.due && self.inbox.credit_due(&hub.config) {
+            self.flow.due = true;
+            self.wake(hub);
+        }
+        Some(match popped? {
             Ready::Message { envelope, buffer } => {
                 hub.counters.messages_received += 1;
                 (Incoming::Message { peer, envelope, place: Place::Held }, Some(buffer))
@@ -163,12 +170,7 @@ impl Peer {
                 self.end(hub, Cause::Closed);
                 return None;
             }
-        };
-        if !self.flow.due && self.inbox.credit_due(&hub.config) {
-            self.flow.due = true;
-            self.wake(hub);
-        }
-        Some(out)
+        })
     }
 
     #[inline]
