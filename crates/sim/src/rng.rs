@@ -44,7 +44,8 @@ impl Rng {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// A number in `low..=high` whose logarithm is evenly spread: small ones are as likely as large.
+    /// A number in `low..=high` whose logarithm is evenly spread: small ones are as likely as
+    /// large.
     pub fn spread(&mut self, low: u64, high: u64) -> u64 {
         let (low, high) = (low.max(1), high.max(1));
         let bits = self.between(u64::from(low.ilog2()), u64::from(high.ilog2()));

@@ -215,7 +215,8 @@ impl<N: Node> World<N> {
         self.wake(machine, now);
     }
 
-    /// Makes a machine run at `at`, or as soon after as its pace allows, if it would not run before.
+    /// Makes a machine run at `at`, or as soon after as its pace allows, if it would not run
+    /// before.
     pub fn wake(&mut self, machine: u32, at: Ns) {
         let slot = &mut self.slots[machine as usize];
         if slot.node.is_none() {

@@ -31,8 +31,8 @@ pub struct ProtoArgs {
     /// Loss in percent, 0 to 90, instead of one drawn from the seed
     #[arg(long, value_name = "PERCENT", value_parser = parse_loss)]
     loss: Option<u32>,
-    /// Puts a defect in, which has to be found: the exit status is 1 when it is. One of twice, lose,
-    /// damage, forget, misplace, hasty, spin
+    /// Puts a defect in, which has to be found: the exit status is 1 when it is. One of twice,
+    /// lose, damage, forget, misplace, hasty, spin
     #[arg(long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "twice")]
     canary: Option<Canary>,
     /// Goes on after a seed has failed
@@ -153,8 +153,8 @@ fn report(outcome: &Outcome, args: &ProtoArgs) {
 fn describe(outcome: &Outcome) -> String {
     let t = &outcome.tally;
     format!(
-        "seed {}: {} machines, {} messages, {} pulls, {} withdrawn, {} failed, {} deaths, {} frames, \
-         {:.3} s simulated, settled {:.3} ms after the faults, digest {:016x}",
+        "seed {}: {} machines, {} messages, {} pulls, {} withdrawn, {} failed, {} deaths, \
+         {} frames, {:.3} s simulated, settled {:.3} ms after the faults, digest {:016x}",
         outcome.seed,
         outcome.nodes,
         t.messages,

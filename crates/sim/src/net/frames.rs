@@ -40,8 +40,8 @@ impl Frames {
         id
     }
 
-    /// A frame of its own with the same bytes, which may then be changed; takes over one delivery of
-    /// `id`.
+    /// A frame of its own with the same bytes, which may then be changed; takes over one delivery
+    /// of `id`.
     pub fn make_own(&mut self, id: FrameId) -> FrameId {
         if self.slots[id.0 as usize].refs == 1 {
             return id;

@@ -169,8 +169,8 @@ pub const LOSSES: [u32; 7] = [0, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000];
 /// As for [`measure`].
 pub fn table() -> Result<String, String> {
     let mut text = String::from(
-        "One sender, 16 messages of 1 MiB, a wire of 10 Gb/s, MTU 1500. First row: payload in Gb/s\n\
-         without loss; below: what is left of it with loss in both directions.\n\nloss   ",
+        "One sender, 16 messages of 1 MiB, a wire of 10 Gb/s, MTU 1500. First row: payload in \
+         Gb/s\nwithout loss; below: what is left of it with loss in both directions.\n\nloss   ",
     );
     let mut free = Vec::new();
     for rtt in RTTS {

@@ -88,8 +88,8 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle for engines that take a peer for dead after `limit_ns` of silence, and that hold at
-    /// most `pending_max` bytes for one peer.
+    /// An oracle for engines that take a peer for dead after `limit_ns` of silence, and that hold
+    /// at most `pending_max` bytes for one peer.
     pub fn new(limit_ns: Ns, pending_max: u64, trace: Trace) -> Oracle {
         Oracle {
             pairs: BTreeMap::new(),
@@ -350,8 +350,8 @@ impl Oracle {
         }
     }
 
-    /// Whether `at` may take `peer` for dead: it is gone, it has given `at` up itself, or one of the
-    /// two has heard nothing from the other for as long as the limit.
+    /// Whether `at` may take `peer` for dead: it is gone, it has given `at` up itself, or one of
+    /// the two has heard nothing from the other for as long as the limit.
     fn may_bury(&self, now: Ns, at: u32, peer: u32) -> bool {
         let p = &self.processes[peer as usize];
         if p.killed || p.closed || p.buried.contains(&at) {

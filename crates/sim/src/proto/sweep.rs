@@ -8,9 +8,9 @@ use std::thread;
 use super::oracle::Tally;
 use super::run::{Failure, Options, Outcome, run};
 
-/// Runs `count` seeds from `first` on, with `threads` at a time, and gives each outcome to `each` as
-/// it comes; where that says `false`, seeds that have not begun are left out. An engine that panics
-/// is a failure of its seed.
+/// Runs `count` seeds from `first` on, with `threads` at a time, and gives each outcome to `each`
+/// as it comes; where that says `false`, seeds that have not begun are left out. An engine that
+/// panics is a failure of its seed.
 pub fn sweep(
     first: u64,
     count: u64,

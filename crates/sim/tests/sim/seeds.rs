@@ -47,6 +47,16 @@ fn drawn_runs_keep_every_promise_and_come_to_an_end() {
     assert!(sum(|o| o.net.duplicated) > 1_000 && sum(|o| o.net.reordered) > 1_000);
 }
 
+/// Seeds that once showed a defect of the engine.
+#[test]
+fn what_once_went_wrong_stays_right() {
+    // Frames refused by a full medium offered again without end; a late hello of a former process
+    // that ended its successor; credit kept back when only words were passed over.
+    for seed in [3, 17, 10509, 12671, 13126, 21785] {
+        check(seed, 1, &Options::default());
+    }
+}
+
 #[test]
 fn heavy_loss_is_survived_by_two() {
     let fixed = Fixed { nodes: Some(2), loss: Some(200_000) };
