@@ -206,17 +206,22 @@ impl Ether {
     #[inline]
     fn next_event(&mut self, now: Instant) -> bool {
         let expects = self.engine.expects_bulk();
-        for _ in 0..FRAMES_PER_ROUND {
+        let mut frames = 0;
+        loop {
             while let Some(incoming) = self.engine.next(now, self.links.frame()) {
                 if self.take(incoming) {
                     return true;
                 }
             }
-            if !self.links.next_frame(&mut self.engine, now, expects) {
-                break;
+            // No frame is taken that is not read to its end here: what the caller does next would
+            // drop it, and it would have to come again.
+            if frames == FRAMES_PER_ROUND
+                || !self.links.next_frame(&mut self.engine, now, expects)
+            {
+                return false;
             }
+            frames += 1;
         }
-        false
     }
 }
 
