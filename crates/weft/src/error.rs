@@ -162,6 +162,18 @@ impl Error {
         Error::Os { doing: doing.into(), why: cause.to_string() }
     }
 
+    /// [`Error::Os`] for what the system refused, with the cure for what it is short of.
+    pub fn system(doing: impl Into<String>, cause: &std::io::Error) -> Error {
+        let cure = match cause.raw_os_error() {
+            // EMFILE, ENFILE; ENOMEM; EAGAIN, which is what a thread too many gives.
+            Some(24 | 23) => ": raise the limit of open files (`ulimit -n`)",
+            Some(12) => ": raise the limit of memory (`ulimit -v`), or use fewer ranks on this node",
+            Some(11) => ": raise the limit of processes (`ulimit -u`)",
+            _ => "",
+        };
+        Error::os(doing, format!("{cause}{cure}"))
+    }
+
     /// [`Error::Unreachable`] for the process at `address`.
     pub fn unreachable(peer: PeerId, address: &Address, why: impl Into<String>) -> Error {
         Error::Unreachable { peer, name: address.to_string(), why: why.into() }

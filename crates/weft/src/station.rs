@@ -88,7 +88,7 @@ struct Sleeper {
 
 impl Sleeper {
     fn new() -> Result<(Sleeper, Waker), Error> {
-        let (watch, waker) = Watch::new().map_err(|e| Error::os("making an epoll set", e))?;
+        let (watch, waker) = Watch::new().map_err(|e| Error::system("making an epoll set", &e))?;
         Ok((Sleeper { watch, generation: None }, waker))
     }
 
@@ -124,7 +124,7 @@ impl<W: Work> Station<W> {
         let tender = thread::Builder::new()
             .name("weft-tender".into())
             .spawn(move || Tender { shared: for_tender, sleeper: tender_sleeper, idle }.run())
-            .map_err(|e| Error::os("starting the tender thread", e))?;
+            .map_err(|e| Error::system("starting the tender thread", &e))?;
         let sleeper = Mutex::new(sleeper);
         let patience = Mutex::new(patience);
         Ok(Station { shared, patience, sleeper, tender: Some(tender), wakers })

@@ -124,7 +124,7 @@ impl Channel {
             Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => {
                 Err(Error::ChannelTaken { channel, rank })
             }
-            Err(e) => Err(Error::os(format!("claiming channel {channel}"), e)),
+            Err(e) => Err(Error::system(format!("claiming channel {channel}"), &e)),
         }
     }
 }
@@ -217,7 +217,7 @@ fn make_device(
 
 /// This process's address.
 fn own_address(port: u16) -> Result<Address, Error> {
-    let os = |e| Error::os("finding out this node's id", e);
+    let os = |e| Error::system("finding out this node's id", &e);
     let node = match env::value::<u64>("WEFT_NODE")? {
         Some(node) => node,
         None => cpu::node_id().map_err(os)?,

@@ -22,7 +22,8 @@ pub(super) struct OwnBell {
 impl OwnBell {
     pub(super) fn new() -> Result<OwnBell, Error> {
         let failed = |cause: &dyn std::fmt::Display| Error::os("making a doorbell", cause);
-        let fd = mem::memfd("weft-bell", LEN).map_err(|e| failed(&e))?;
+        let fd = mem::memfd("weft-bell", LEN);
+        let fd = fd.map_err(|e| Error::system("making a doorbell", &e))?;
         let bell = attach(fd.as_fd()).map_err(|e| failed(&e))?;
         Ok(OwnBell { bell, fd })
     }

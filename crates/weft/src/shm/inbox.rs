@@ -90,7 +90,8 @@ impl Inbox {
     pub(super) fn new(geometry: Geometry) -> Result<Inbox, Error> {
         let failed = |cause: &dyn std::fmt::Display| Error::os("making shared memory", cause);
         let len = HEADER + geometry.size();
-        let fd = mem::memfd("weft-inbox", len).map_err(|e| failed(&e))?;
+        let fd = mem::memfd("weft-inbox", len);
+        let fd = fd.map_err(|e| Error::system("making shared memory", &e))?;
         let (shared, ring) = map(fd.as_fd(), geometry).map_err(|e| failed(&e))?;
         let ring = Consumer::new(ring, geometry).map_err(|e| failed(&e))?;
         Ok(Inbox { shared, ring, fd })

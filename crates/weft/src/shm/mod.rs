@@ -195,7 +195,7 @@ impl Shm {
     /// # Errors
     /// [`Error::Os`] when descriptors or memory are short.
     pub fn new(port: Port, me: Address, key: JobKey, options: ShmOptions) -> Result<Shm, Error> {
-        let os = |e: std::io::Error| Error::os("opening the shm device", e);
+        let os = |e: std::io::Error| Error::system("opening the shm device", &e);
         let sockets = Epoll::new().map_err(os)?;
         sockets.add(port.as_fd(), connect::PORT_TOKEN).map_err(os)?;
         let mut probe = [0; 8];

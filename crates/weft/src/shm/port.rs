@@ -76,12 +76,7 @@ pub(super) fn name(number: u16) -> Vec<u8> {
 }
 
 fn os(error: &io::Error) -> Error {
-    let cure = match error.raw_os_error() {
-        // EMFILE, ENFILE.
-        Some(24 | 23) => ": raise the limit of open files (`ulimit -n`)",
-        _ => "",
-    };
-    Error::os("claiming a port", format!("{error}{cure}"))
+    Error::system("claiming a port", error)
 }
 
 /// Who holds a port: the kernel tells whoever connects.

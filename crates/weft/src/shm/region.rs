@@ -45,7 +45,7 @@ impl Regions {
     /// # Errors
     /// When no more memory or descriptors can be had.
     pub fn allocate(self: &Arc<Regions>, len: usize) -> Result<Region, Error> {
-        let failed = |e: std::io::Error| Error::os(format!("allocating {len} bytes"), e);
+        let failed = |e: std::io::Error| Error::system(format!("allocating {len} bytes"), &e);
         let memory = mem::Region::new(len).map_err(failed)?;
         let fd = memory.as_fd().try_clone_to_owned().map_err(failed)?;
         let mut list = self.lock();
