@@ -35,6 +35,13 @@ impl RangeSet {
         }
     }
 
+    /// Gives memory back, if nothing is in it.
+    pub fn shrink(&mut self) {
+        if self.ranges.is_empty() {
+            self.ranges = Vec::new();
+        }
+    }
+
     /// The ranges, lowest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator + '_ {
         self.ranges.iter().map(|&(start, end)| start..end)

@@ -1,5 +1,5 @@
-//! Where a process can be reached, in 64 bytes that any wire-up can carry (an MPI library allows its
-//! provider no more).
+//! Where a process can be reached, in 64 bytes that any wire-up can carry (an MPI library allows
+//! its provider no more).
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,8 +14,8 @@ const VERSION: u8 = 1;
 const HOST_LEN: usize = 14;
 
 /// Where a process can be reached. Two addresses with the same `node` share memory; between nodes,
-/// links are found by hello frames that name `node` and `port`, so that no IP address is needed; the
-/// IP addresses are a second way, for the udp link where hello frames cannot be multicast.
+/// links are found by hello frames that name `node` and `port`, so that no IP address is needed;
+/// the IP addresses are a second way, for the udp link where hello frames cannot be multicast.
 ///
 /// | bytes | field |
 /// |---|---|

@@ -71,8 +71,9 @@ impl Burst {
         self.stride
     }
 
-    /// Room for one more frame of at most `max` bytes (headroom not counted), or `None` when it does
-    /// not fit or a shorter frame has already ended the burst. Write into it, then [`Burst::push`].
+    /// Room for one more frame of at most `max` bytes (headroom not counted), or `None` when it
+    /// does not fit or a shorter frame has already ended the burst. Write into it, then
+    /// [`Burst::push`].
     pub fn space(&mut self, max: usize) -> Option<&mut [u8]> {
         if self.count > 0
             && (self.len != self.stride * self.count || max + self.headroom > self.stride)

@@ -9,7 +9,8 @@ pub enum FrameError {
     Short(usize),
     /// Not a Weft frame.
     #[error(
-        "the frame does not begin like a Weft frame: another program uses the same EtherType or UDP port"
+        "the frame does not begin like a Weft frame: another program uses the same EtherType or \
+         UDP port"
     )]
     Magic,
     /// Another version's frame.

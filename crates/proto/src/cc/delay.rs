@@ -18,8 +18,9 @@ use crate::time::Instant;
 /// Queueing delay that is aimed at, beyond a quarter of the empty path's round trip, ns. 50 us is a
 /// third of what a 128 KiB buffer holds at 10 Gbit/s, and enough to keep a virtual cable busy.
 const TARGET_NS: u64 = 50_000;
-/// More than this share lost, in 1/1024, is no chance.
-const LOSS_LIMIT: u64 = 51;
+/// More than this share lost, in 1/1024, is no chance: an eighth. A bad cable or radio stays below
+/// it, and a full buffer that loses less is as good as full.
+const LOSS_LIMIT: u64 = 128;
 /// Frames over which the share is taken.
 const LOSS_FRAMES: u64 = 256;
 /// Lost frames below which no share is taken.

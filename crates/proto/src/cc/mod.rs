@@ -1,4 +1,5 @@
-//! Congestion control: how much may be on the way on one path. A trait, one file for each algorithm.
+//! Congestion control: how much may be on the way on one path. A trait, one file for each
+//! algorithm.
 
 mod delay;
 mod fixed;

@@ -49,6 +49,8 @@ pub(crate) struct Hub {
     pub leaving: usize,
     /// What was reserved: peer, place, length.
     pub reserved: Option<(PeerId, u32, usize)>,
+    /// State of [`Hub::random`].
+    seed: u64,
     /// The peer whose burst was given out last.
     pub last_sent: Option<PeerId>,
 }
@@ -56,8 +58,6 @@ pub(crate) struct Hub {
 impl Hub {
     pub fn new(mut config: Config, me: Address, key: JobKey, seed: u64) -> Hub {
         config.eager_max = config.eager_max.min(Config::EAGER_LIMIT);
-        // Processes that start together shall not greet in step.
-        config.hello_first_ns += seed % (config.hello_first_ns / 4 + 1);
         Hub {
             config,
             me,
@@ -80,8 +80,17 @@ impl Hub {
             unfinished: 0,
             leaving: 0,
             reserved: None,
+            seed: seed ^ me.nonce ^ me.node.rotate_left(32) ^ u64::from(me.port),
             last_sent: None,
         }
+    }
+
+    /// A number to spread things in time with (splitmix64).
+    pub fn random(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
     }
 
     /// Whether memory of the peer's outbox is reserved and not committed.

@@ -101,8 +101,8 @@ impl Engine {
         let (hello, proven) = Hello::decode(&self.hub.hello_key, frame)?;
         self.hub.counters.hellos_received += 1;
         let me = &self.hub.me;
-        // A former process of the same port is told by its nonce: a late hello of it must not be held
-        // for the sign that its successor has ended.
+        // A former process of the same port is told by its nonce: a late hello of it must not be
+        // held for the sign that its successor has ended.
         let (node, nonce, port) = (hello.from.node, hello.from.nonce, hello.from.port);
         let known = self.nonces.get(&(node, nonce)).or_else(|| self.names.get(&(node, port)));
         let known = known.copied();

@@ -49,8 +49,8 @@ pub(crate) const LINKS_MAX: usize = crate::peer::PATHS_MAX;
 const MTU_LEAST: usize = 512;
 
 impl Engine {
-    /// An engine for the process at `me`, in the job with `key`. `seed` makes runs differ that
-    /// should (it is mixed into the first pauses between hellos).
+    /// An engine for the process at `me`, in the job with `key`. `seed` spreads in time what
+    /// processes would otherwise do in step; a run with the same seed and inputs is the same run.
     pub fn new(config: Config, me: Address, key: JobKey, seed: u64) -> Engine {
         Engine {
             hub: Hub::new(config, me, key, seed),

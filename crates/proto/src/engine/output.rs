@@ -8,9 +8,9 @@ use crate::peer::NEVER;
 use crate::time::Instant;
 
 impl Engine {
-    /// Fills `burst` with frames for one peer and says by which link to send it; `None` when nothing
-    /// is to be sent now. `payloads` gives the bytes of announced messages. The buffer of `burst`
-    /// must hold the largest `max_burst` of all links.
+    /// Fills `burst` with frames for one peer and says by which link to send it; `None` when
+    /// nothing is to be sent now. `payloads` gives the bytes of announced messages. The buffer of
+    /// `burst` must hold the largest `max_burst` of all links.
     #[inline]
     pub fn transmit(
         &mut self,

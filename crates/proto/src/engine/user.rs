@@ -72,8 +72,8 @@ impl Engine {
         p.out.reserved(at, len)
     }
 
-    /// Looks for a peer though there is nothing to send: whoever only waits for it must learn of its
-    /// death, too.
+    /// Looks for a peer though there is nothing to send: whoever only waits for it must learn of
+    /// its death, too.
     pub fn connect(&mut self, now: Instant, peer: PeerId) {
         if let Some(Some(p)) = self.peers.get_mut(peer.index())
             && p.state == State::Idle

@@ -361,6 +361,7 @@ impl Outbox {
         if self.items.is_empty() {
             rings.extend(self.ring.take());
             self.items = VecDeque::new();
+            self.resend.shrink();
         }
     }
 }

@@ -32,8 +32,8 @@ impl Peer {
         hub.events.push_back(Incoming::Dead { peer, why });
     }
 
-    /// Drops all that was on its way, and the memory it took. Acknowledgements still go out after an
-    /// orderly end, so the paths stay.
+    /// Drops all that was on its way, and the memory it took. Acknowledgements still go out after
+    /// an orderly end, so the paths stay.
     fn forget(&mut self, hub: &mut Hub) {
         self.transfers = 0;
         self.bulk.clear();

@@ -75,7 +75,12 @@ impl Peer {
         g.rounds_open += u32::from(!searching);
         let (round, pause) = (g.rounds, g.pause);
         g.pause = (pause * 2).min(hub.config.hello_max_ns);
-        g.next_at = (searching || g.rounds_open < MORE_TRIES).then(|| now.plus(pause));
+        // Many processes start together and look for many peers each: were all to try again in
+        // step, the same hellos would overflow the same buffers round after round.
+        let spread = hub.random() % (pause + 1);
+        let g = &mut self.greeting;
+        let more = searching || g.rounds_open < MORE_TRIES;
+        g.next_at = more.then(|| now.plus(pause / 2 + spread));
         let mut missing = false;
         for (at, link) in hub.links.iter().enumerate() {
             let id = LinkId(at as u8);
@@ -125,7 +130,13 @@ impl Peer {
         from: LinkAddr,
         hello: &Hello,
     ) {
-        if !hello.reply && self.greeting.waiting.len() < WAITING_MAX {
+        // Who is told that we are here will send; after the end nobody would take it. A peer of
+        // another version is told, so that it can name the cause.
+        let answer = match self.state {
+            State::Ended(why) => matches!(why, Cause::Version { .. }),
+            _ => true,
+        };
+        if answer && !hello.reply && self.greeting.waiting.len() < WAITING_MAX {
             self.greeting.waiting.push_back(Due { link, to: from, reply: true });
             self.wake(hub);
         }

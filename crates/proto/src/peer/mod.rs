@@ -156,3 +156,24 @@ impl Peer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an idle peer may take, bytes.
+    const IDLE_MAX: usize = 16 * 1024;
+    /// Links of a node that is well off.
+    const LINKS: usize = 8;
+
+    #[test]
+    fn an_idle_peer_is_small() {
+        // Queues are given back when idle (`Peer::shrink`, `Outbox::shrink`); what stays is the
+        // peer, its paths with their congestion control, and the ranges of packets that came.
+        let path = size_of::<Path>() + 512;
+        let space = size_of::<Space>() + Space::RANGES_BYTES;
+        let whole = size_of::<Peer>() + LINKS * (path + space) + 2 * 64;
+        assert!(whole <= IDLE_MAX, "{whole} bytes");
+        assert!(size_of::<Peer>() <= 1024, "never used: {} bytes", size_of::<Peer>());
+    }
+}

@@ -1,6 +1,6 @@
 //! What comes in: one chunk after another of a frame that has been found genuine.
 
-use weft_wire::{Chunk, FrameError, PeerId, Ticket};
+use weft_wire::{Chunk, Envelope, FrameError, PeerId, Ticket};
 
 use super::{Peer, State};
 use crate::engine::Hub;
@@ -97,17 +97,7 @@ impl Peer {
                 self.later(hub, verdict)
             }
             Chunk::Announce { seq, envelope, len, ticket } => {
-                let seq = expand(seq, self.inbox.next());
-                let ready = Ready::Announced { envelope, len, ticket };
-                let Hub { config, pool, .. } = &mut *hub;
-                match self.inbox.word(seq, ready, config, pool) {
-                    Verdict::Now => {
-                        self.taken(hub);
-                        let (peer, ticket) = (self.id, Ticket(ticket));
-                        Ok(Step::Event(Incoming::Announced { peer, envelope, len, ticket }))
-                    }
-                    verdict => self.later(hub, verdict),
-                }
+                self.take_announcement(hub, seq, envelope, len, ticket)
             }
             Chunk::Pull { seq, ticket, len, pull } => {
                 self.take_word(hub, seq, Word::Pull { ticket, len, pull })
@@ -124,6 +114,27 @@ impl Peer {
                 Ok(Step::More)
             }
             Chunk::Ping | Chunk::Pad => Ok(Step::More),
+        }
+    }
+
+    fn take_announcement(
+        &mut self,
+        hub: &mut Hub,
+        seq: u32,
+        envelope: Envelope,
+        len: u64,
+        ticket: u64,
+    ) -> Result<Step, FrameError> {
+        let seq = expand(seq, self.inbox.next());
+        let ready = Ready::Announced { envelope, len, ticket };
+        let Hub { config, pool, .. } = &mut *hub;
+        match self.inbox.word(seq, ready, config, pool) {
+            Verdict::Now => {
+                self.taken(hub);
+                let (peer, ticket) = (self.id, Ticket(ticket));
+                Ok(Step::Event(Incoming::Announced { peer, envelope, len, ticket }))
+            }
+            verdict => self.later(hub, verdict),
         }
     }
 
@@ -152,8 +163,8 @@ impl Peer {
     pub fn pop_held(&mut self, hub: &mut Hub) -> Option<(Incoming, Option<Vec<u8>>)> {
         let peer = self.id;
         let popped = self.inbox.pop();
-        // Even if it is nothing: words that were obeyed before their turn have been passed over, and
-        // a peer that has sent nothing else waits for the credit that this frees.
+        // Even if it is nothing: words that were obeyed before their turn have been passed over,
+        // and a peer that has sent nothing else waits for the credit that this frees.
         if !self.flow.due && self.inbox.credit_due(&hub.config) {
             self.flow.due = true;
             self.wake(hub);

@@ -1,8 +1,8 @@
 //! The sending side of one path: what is on its way, what was lost, when to ask.
 //!
 //! Loss is found as RACK and QUIC find it (RFC 8985, RFC 9002): a packet is lost when packets sent
-//! a little later have been acknowledged. When nothing is acknowledged at all, a probe timeout sends
-//! the oldest content again.
+//! a little later have been acknowledged. When nothing is acknowledged at all, a probe timeout
+//! sends the oldest content again.
 
 use super::rtt::Rtt;
 use super::sent::{Content, Sent, SentRing, State};

@@ -25,6 +25,10 @@ pub(crate) struct Space {
 }
 
 impl Space {
+    /// Most memory behind the ranges, bytes: a vector that has grown to hold them all.
+    #[cfg(test)]
+    pub const RANGES_BYTES: usize = 2 * RANGES_KEPT * size_of::<(u64, u64)>();
+
     /// The whole packet number whose low bits are `low`: the nearest to what is expected next.
     #[inline]
     pub fn expand(&self, low: u32) -> u64 {

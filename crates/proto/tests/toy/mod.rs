@@ -1,5 +1,6 @@
-//! A toy network that joins engines: seeded loss, duplication, reordering, corruption and delay. Time
-//! jumps to the next event, and a bound on steps finds livelock (the way quinn tests its protocol).
+//! A toy network that joins engines: seeded loss, duplication, reordering, corruption and delay.
+//! Time jumps to the next event, and a bound on steps finds livelock (the way quinn tests its
+//! protocol).
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::{BTreeMap, HashMap};
