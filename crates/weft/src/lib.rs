@@ -35,6 +35,7 @@
 //! | | the process itself | [`loopback`] |
 //! | | several devices as one, by a table | [`composite`] |
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
+//! | survey | who is reached over which link, how fast, without a job | [`survey`] |
 //!
 //! A context is for messages that fit one piece and are taken in the order of their arrival; its
 //! messages cost the least. An endpoint adds tags, matching, sizes without limit, and operations that
@@ -54,6 +55,7 @@ pub mod error;
 pub mod ether;
 pub mod loopback;
 pub mod shm;
+pub mod survey;
 pub mod wireup;
 
 mod patience;
