@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod error;
 pub mod info;
 pub mod lab;
+pub mod links;
 pub mod output;
 pub mod plot;
 pub mod run;
@@ -37,6 +38,8 @@ enum Command {
     Info(info::Args),
     /// Checks this node for what costs speed or hangs jobs
     Doctor(doctor::Args),
+    /// Finds peers on every link: who reaches whom, how fast, and what is odd
+    Links(links::Args),
     /// Makes, shows and uses virtual clusters of network namespaces
     Lab(lab::Args),
     /// Runs a native program as a job
@@ -68,6 +71,7 @@ pub fn main() -> ExitCode {
     let done: Result<ExitCode, CliError> = match cli.command {
         Command::Info(args) => info::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Links(args) => links::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Run(args) => run::run(&args).map_err(CliError::from),
         Command::RunAgent => run::agent::run(),

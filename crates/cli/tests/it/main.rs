@@ -3,6 +3,7 @@
 mod bench;
 mod lab;
 mod launchers;
+mod links;
 mod look;
 mod run;
 mod sim;
