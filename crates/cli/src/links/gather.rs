@@ -116,13 +116,13 @@ impl Ranks {
         let _ = self.run.wait();
         let reader = self.reader.take();
         let mut found = reader.and_then(|r| r.join().ok()).unwrap_or_default();
-        found.sort_by(|a, b| by_name(&a.who.host).cmp(&by_name(&b.who.host)));
+        found.sort_by_key(|node| by_name(&node.who.host));
         if ended || found.len() == self.started {
             return Ok(found);
         }
         let why = format!(
-            "of {} surveys {} came to an end: what is said above is the reason, and `weft links` must \
-             run there",
+            "of {} surveys {} came to an end: what is said above is the reason, and `weft links` \
+             must run there",
             self.started,
             found.len()
         );

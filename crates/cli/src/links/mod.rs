@@ -1,5 +1,5 @@
-//! `weft links`: who is reached over which link, how fast, and what is odd about it. This process, and
-//! those that run the same command on other nodes at the time, survey together
+//! `weft links`: who is reached over which link, how fast, and what is odd about it. This process,
+//! and those that run the same command on other nodes at the time, survey together
 //! ([`weft::survey`]); with `--lab` or `--hosts` they are started there, as ranks of `weft run`.
 
 mod gather;
@@ -185,8 +185,8 @@ fn nobody(args: &Args, nodes: &[NodeItem]) -> String {
          --hosts (for longer: --seconds)"
     };
     format!(
-        "{start}; check that cables are plugged in (`weft info`), that WEFT_INTERFACES and WEFT_LINKS \
-         admit the same network on all nodes, and that no firewall drops EtherType 0x88b5 or UDP"
+        "{start}; check that cables are plugged in (`weft info`), that WEFT_INTERFACES and \
+         WEFT_LINKS admit the same network on all nodes, and that no firewall drops EtherType 0x88b5 or UDP"
     )
 }
 

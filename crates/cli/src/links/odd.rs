@@ -106,8 +106,8 @@ fn slow(view: &View, edge: &Edge) -> Option<String> {
     let most = best.row.bandwidth_mb_s?;
     (speed < SLOW * most).then(|| {
         format!(
-            "slow: {} sends {speed:.0} MB/s to {}, {} beside it {most:.0} MB/s: compare `ethtool` of \
-             both, and their cables",
+            "slow: {} sends {speed:.0} MB/s to {}, {} beside it {most:.0} MB/s: compare `ethtool` \
+             of both, and their cables",
             end(view, edge.from, &edge.row.link),
             view.label(edge.row.peer.nonce),
             best.row.link
@@ -151,13 +151,13 @@ fn quiet(view: &View, nonce: u64, node: &Node) -> Vec<Odd> {
             format!("the interface {interface} of {at} went down, or lost its carrier")
         } else if lively.is_empty() {
             format!(
-                "nobody answers on {interface} of {at}, though it is up: nobody surveys at its other \
-                 end, or the cable leads elsewhere"
+                "nobody answers on {interface} of {at}, though it is up: nobody surveys at its \
+                 other end, or the cable leads elsewhere"
             )
         } else {
             format!(
-                "nobody answers on {} of {at}, though somebody does on {}: IP addresses of different \
-                 subnets, a firewall, or a missing right at the other end",
+                "nobody answers on {} of {at}, though somebody does on {}: IP addresses of \
+                 different subnets, a firewall, or a missing right at the other end",
                 silent.join(", "),
                 lively.join(", ")
             )

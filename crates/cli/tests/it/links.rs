@@ -111,6 +111,22 @@ fn an_interrupt_ends_it_and_its_lab() {
 }
 
 #[test]
+fn other_hosts_survey_as_well() {
+    // The way to a host is the way into the lab's node of that name.
+    let way = "printf '#!/bin/sh\\nhost=$1; shift; exec %s lab exec --name %s $host -- \"$@\"' \
+               $weft $lab > $ssh; chmod +x $ssh";
+    let script = format!(
+        "ssh=$(mktemp); trap 'rm $ssh' EXIT; {way}; \
+         WEFT_SSH=$ssh $weft links --json --seconds 1 --hosts node1"
+    );
+    let Some(output) = on_node0("hosts", &script) else { return };
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let all = lines(&output);
+    let has = |from: &str, to: &str| all.iter().any(|w| w["from"] == from && w["to"] == to);
+    assert!(has("node0", "node1") && has("node1", "node0"), "{all:?}");
+}
+
+#[test]
 fn nonsense_is_bad_usage() {
     for bad in [&["--seconds", "0"][..], &["--lab", "nodes=0"]] {
         let output = weft(&[&["links"], bad].concat());

@@ -1,5 +1,5 @@
-//! What surveying processes say to each other: datagrams of job 0, which no job has, for port 0, which
-//! stands for every process. Jobs that run on the same segment drop them unseen.
+//! What surveying processes say to each other: datagrams of job 0, which no job has, for port 0,
+//! which stands for every process. Jobs that run on the same segment drop them unseen.
 //!
 //! | bytes after the header | field |
 //! |---|---|

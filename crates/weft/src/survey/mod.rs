@@ -1,6 +1,7 @@
-//! Surveys: who is reached over which link, how fast, with no job and no wire-up. Every process that
-//! surveys announces itself on all admitted links, answers the others, and measures the way to each of
-//! them: round trips, and the bandwidth of a short train of full frames. `weft links` shows the result.
+//! Surveys: who is reached over which link, how fast, with no job and no wire-up. Every process
+//! that surveys announces itself on all admitted links, answers the others, and measures the way to
+//! each of them: round trips, and the bandwidth of a short train of full frames. `weft links` shows
+//! the result.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -15,8 +16,8 @@
 //! # }
 //! ```
 //!
-//! A survey lasts as long as it was told to, and no longer, whatever comes in. While it measures or is
-//! measured it keeps a processor busy (but yields it), else it sleeps.
+//! A survey lasts as long as it was told to, and no longer, whatever comes in. While it measures or
+//! is measured it keeps a processor busy (but yields it), else it sleeps.
 
 mod frame;
 mod report;
@@ -43,7 +44,8 @@ pub use report::{Report, Row, Rtt, Stream, SurveyedLink, Who};
 /// The Weft port, and the UDP port where that is free, of a surveying process.
 pub const PORT: u16 = 28_739;
 
-/// No session begins in the last part of a survey, ns: what was measured is told to the others then.
+/// No session begins in the last part of a survey, ns: what was measured is told to the others
+/// then.
 const LAST_WORDS_NS: u64 = 400_000_000;
 /// Polls of each link after a sleep: a link may look at some of its sockets only now and then.
 const POLLS_AFTER_SLEEP: usize = 40;

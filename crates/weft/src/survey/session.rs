@@ -1,7 +1,7 @@
-//! Measuring one path. The measuring end asks; once it is granted, it sends echoes one by one (round
-//! trips), then a train of full frames in bursts, of which a few are on their way at a time; after each
-//! burst the receiver reports what has come since the train's first frame (bandwidth), so that neither
-//! end's own clock, nor a burst that waits in a socket, makes the figure.
+//! Measuring one path. The measuring end asks; once it is granted, it sends echoes one by one
+//! (round trips), then a train of full frames in bursts, of which a few are on their way at a time;
+//! after each burst the receiver reports what has come since the train's first frame (bandwidth),
+//! so that neither end's own clock, nor a burst that waits in a socket, makes the figure.
 
 use super::frame::{Arrived, Frame, Wagon, What};
 use super::report::{Rtt, Stream};
@@ -17,8 +17,8 @@ const MISSES: u32 = 4;
 /// Bytes of a train, and how long it may take, ns.
 const TRAIN_BYTES: usize = 4 << 20;
 const TRAIN_NS: u64 = 100_000_000;
-/// Most bytes of a burst, and how many may be on their way, so that the smallest usual receive buffer
-/// holds them.
+/// Most bytes of a burst, and how many may be on their way, so that the smallest usual receive
+/// buffer holds them.
 const BURST_BYTES: usize = 48 << 10;
 const ON_WAY_BYTES: usize = 160 << 10;
 /// How long a grant holds when nothing comes of it, ns.

@@ -1,9 +1,9 @@
 //! A surveying process without its links: frames and the time go in, frames come out.
 //!
-//! Every process announces itself on every link, and learns its *paths* from others' announcements: a
-//! link of its own, and a link of another process that is heard on it. It then measures one path after
-//! the other, each in a *session* (see [`super::session`]) that both ends give their whole attention:
-//! a process that is in one answers "busy" to others, who ask again a little later.
+//! Every process announces itself on every link, and learns its *paths* from others' announcements:
+//! a link of its own, and a link of another process that is heard on it. It then measures one path
+//! after the other, each in a *session* (see [`super::session`]) that both ends give their whole
+//! attention: a process that is in one answers "busy" to others, who ask again a little later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
