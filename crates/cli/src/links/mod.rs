@@ -186,7 +186,8 @@ fn nobody(args: &Args, nodes: &[NodeItem]) -> String {
     };
     format!(
         "{start}; check that cables are plugged in (`weft info`), that WEFT_INTERFACES and \
-         WEFT_LINKS admit the same network on all nodes, and that no firewall drops EtherType 0x88b5 or UDP"
+         WEFT_LINKS admit the same network on all nodes, and that no firewall drops \
+         EtherType 0x88b5 or UDP"
     )
 }
 
