@@ -2,4 +2,5 @@
 
 mod devices;
 mod links;
+mod survey;
 mod tidy;
