@@ -46,11 +46,11 @@ fn end(view: &View, nonce: u64, link: &str) -> String {
 /// Seen on one side only.
 fn one_way(view: &View, edge: &Edge) -> Option<String> {
     let row = &edge.row;
-    let told = view.nodes.get(&row.peer.nonce).is_some_and(|n| n.told);
-    let unheard = told && view.back(edge).is_none();
-    if row.answers && !unheard {
+    if row.answers {
         return None;
     }
+    let told = view.nodes.get(&row.peer.nonce).is_some_and(|n| n.told);
+    let unheard = told && view.back(edge).is_none();
     let (here, there) =
         (end(view, edge.from, &row.link), end(view, row.peer.nonce, &row.peer_link));
     let what = if unheard { "is never heard there" } else { "gets no answer from there" };
@@ -133,9 +133,10 @@ fn quiet(view: &View, nonce: u64, node: &Node) -> Vec<Odd> {
     let mut interfaces: BTreeMap<&str, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
     let mut down = BTreeSet::new();
     for link in node.links.iter().flatten() {
-        let answers = |e: &Edge| e.from == nonce && e.row.link == link.name && e.row.answers;
+        // What is heard and does not answer is told of elsewhere.
+        let heard = |e: &Edge| e.from == nonce && e.row.link == link.name;
         let entry = interfaces.entry(&link.interface).or_default();
-        let list = if view.rows.iter().any(answers) { &mut entry.0 } else { &mut entry.1 };
+        let list = if view.rows.iter().any(heard) { &mut entry.0 } else { &mut entry.1 };
         list.push(&link.name);
         if !link.up {
             down.insert(&link.interface);
@@ -242,6 +243,7 @@ mod tests {
     fn one_way_links_slow_links_and_mismatches_are_named() {
         let mut nodes = [node(1, both(2)), node(2, both(1))];
         nodes[1].rows.remove(1);
+        nodes[0].rows[1].answers = false;
         let all = said(&nodes);
         assert!(all[0].contains("packet:b of node1 hears packet:b of node2"), "{all:?}");
         assert!(all[1].contains("nobody answers on b of node2"), "{all:?}");

@@ -65,7 +65,7 @@ pub struct Row {
     pub peer_link: String,
     /// The largest frame that that one takes, bytes.
     pub peer_mtu: u32,
-    /// Whether it has ever answered; else it was only heard.
+    /// Whether it answers; if not, it was heard, but nothing that it was asked had an answer.
     pub answers: bool,
     /// Round trips, if some were measured.
     pub rtt: Option<Rtt>,

@@ -69,6 +69,8 @@ pub(super) struct Path {
     pub addr: LinkAddr,
     announce: Announce,
     answers: bool,
+    /// Whether a question to it was never answered.
+    silent: bool,
     /// How often it was measured.
     rounds: u32,
     rtt: Option<Rtt>,
@@ -198,6 +200,7 @@ impl Surveyor {
                     addr: from,
                     announce: announce.clone(),
                     answers: false,
+                    silent: false,
                     rounds: 0,
                     rtt: None,
                     stream: None,
@@ -211,6 +214,8 @@ impl Surveyor {
         let path = &mut self.paths[at];
         path.addr = from;
         path.announce.clone_from(announce);
+        // It announces itself to us alone because it has heard us.
+        path.answers |= frame.to != 0;
         // It may not hear what is sent to everyone.
         let due = path.replied_ns.is_none_or(|before| now >= before + REPLY_NS);
         if frame.to == 0 && due {
@@ -301,6 +306,7 @@ impl Surveyor {
             }
             Next::Silent => {
                 self.session = None;
+                self.paths[at].silent = true;
                 self.put_off(now, at, 200_000_000);
             }
             Next::Over => {
@@ -422,7 +428,7 @@ impl Surveyor {
             peer: path.who(),
             peer_link: path.announce.link.clone(),
             peer_mtu: path.announce.mtu,
-            answers: path.answers,
+            answers: path.answers || !path.silent,
             rtt: path.rtt,
             stream: path.stream,
         };
