@@ -63,6 +63,10 @@ pub const ANNOUNCE_FROM: usize = EAGER_MAX + 1;
 /// noticed also by those who only wait for it.
 const CALL_AFTER_NS: u64 = 20_000_000;
 
+/// One call is enough for two, and is the lower port's to make. Should it never come, because that
+/// process died first, the other one calls after this long, and learns of it.
+const CALL_LATER_NS: u64 = 100_000_000;
+
 /// How a [`Shm`] behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct ShmOptions {
@@ -305,10 +309,11 @@ impl Device for Shm {
         if let Some(found) = self.strangers.iter().position(known) {
             let line = self.strangers.swap_remove(found).line;
             self.open(at, line);
-        } else if self.me.port < address.port {
-            // One of the two calls, also when there is nothing to send.
-            let retry_ns = weft_sys::clock::now_ns() + CALL_AFTER_NS;
-            self.peers[at].state = State::Idle { retry_ns, wanted: true };
+        } else {
+            let lower = self.me.port < address.port;
+            let after_ns = if lower { CALL_AFTER_NS } else { CALL_LATER_NS };
+            let retry_ns = weft_sys::clock::now_ns() + after_ns;
+            self.peers[at].state = State::Idle { retry_ns, wanted: false };
         }
         Ok(())
     }
@@ -414,7 +419,7 @@ impl Device for Shm {
             return None;
         }
         let retry = |p: &Peer| match p.state {
-            State::Idle { retry_ns, wanted: true } => Some(retry_ns),
+            State::Idle { retry_ns, wanted } if wanted || retry_ns != 0 => Some(retry_ns),
             _ => None,
         };
         self.peers.iter().filter_map(retry).min()

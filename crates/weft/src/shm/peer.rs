@@ -34,7 +34,8 @@ pub(super) struct Peer {
 
 /// How far a peer is.
 pub(super) enum State {
-    /// Not connected; from `retry_ns` on it may be tried. `wanted`: something is to be sent.
+    /// Not connected. It is called at `retry_ns`, or, where that is 0, as soon as it is `wanted`:
+    /// when something is to be sent.
     Idle { retry_ns: u64, wanted: bool },
     /// It was called and has not answered all yet.
     Dialing(Box<Dial>),

@@ -94,7 +94,9 @@ impl Shm {
         let mut soon = !self.guests.is_empty();
         for at in 0..self.peers.len() {
             let peer = &mut self.peers[at];
-            if let State::Idle { retry_ns, wanted: true } = &mut peer.state {
+            if let State::Idle { retry_ns, wanted } = &mut peer.state
+                && (*wanted || *retry_ns != 0)
+            {
                 if *retry_ns == 0 {
                     // Nobody waits for it yet: the first call can wait till the others are up.
                     *retry_ns = self.now_ns;

@@ -55,8 +55,9 @@ impl Shm {
             return SendError::Failed(peer.dead("this process has said goodbye"));
         }
         peer.refused = true;
-        if let State::Idle { wanted: wanted @ false, .. } = &mut peer.state {
+        if let State::Idle { retry_ns, wanted: wanted @ false } = &mut peer.state {
             *wanted = true;
+            *retry_ns = 0;
             self.next_look_ns = 0;
         }
         self.count.full += 1;
