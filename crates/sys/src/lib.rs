@@ -15,6 +15,7 @@ pub mod ns;
 pub mod packet;
 pub mod pmix;
 pub mod process;
+pub mod seccomp;
 pub mod udp;
 pub mod unix;
 pub mod watch;
