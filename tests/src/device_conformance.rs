@@ -356,7 +356,7 @@ fn withdrawn(mut cluster: Cluster) {
                 assert!(!withdrawn || op != OpId(1), "a withdrawn operation ended");
                 open -= i32::from(!withdrawn);
             }
-            Seen::Dead(_, error) => panic!("{error}"),
+            Seen::Dead(peer, error) => panic!("peer {peer} is dead: {error}"),
         }
         after && open == 0
     });

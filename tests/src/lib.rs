@@ -3,5 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod device_conformance;
+pub mod job;
 pub mod link_conformance;
 pub mod segment;

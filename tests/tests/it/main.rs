@@ -1,6 +1,15 @@
 //! Integration tests of Weft: one binary, a module per part.
 
+mod bad_frames;
+mod bad_input;
 mod devices;
 mod links;
+mod processes;
 mod survey;
 mod tidy;
+
+/// The `weft` command under test.
+const WEFT: &str = env!("CARGO_BIN_EXE_weft-for-tests");
+
+/// The program of the ranks in tests of jobs.
+const RANK: &str = env!("CARGO_BIN_EXE_test-rank");

@@ -1,0 +1,120 @@
+//! The rank program of the integration tests: plays the role that its arguments name, and tells
+//! what happens as lines `@RANK WORD ...`. Rank 0 takes orders from standard input.
+
+mod flow;
+mod limits;
+mod loss;
+mod talk;
+
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, channel};
+
+use weft::context::{Context, ContextOptions};
+use weft::endpoint::Endpoint;
+use weft::wireup::Job;
+
+/// What goes wrong in a role.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// A rank: its endpoint, and how it is spoken to.
+pub struct Rank {
+    /// Its endpoint.
+    pub endpoint: Endpoint,
+    /// Lines from standard input, on rank 0.
+    pub orders: Receiver<String>,
+    /// Its job.
+    pub job: Job,
+}
+
+impl Rank {
+    fn open() -> Result<Rank, Failure> {
+        let mut job = Job::from_env()?;
+        let context = Context::open(&mut job, &ContextOptions::from_env()?)?;
+        let endpoint = Endpoint::new(context)?;
+        let (to, orders) = channel();
+        if endpoint.rank() == 0 {
+            std::thread::spawn(move || {
+                for line in std::io::stdin().lines().map_while(Result::ok) {
+                    if to.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(Rank { endpoint, orders, job })
+    }
+
+    /// The other one of two.
+    pub fn other(&self) -> u32 {
+        1 - self.endpoint.rank().min(1)
+    }
+
+    /// Says something.
+    pub fn say(&self, what: impl std::fmt::Display) {
+        println!("@{} {what}", self.endpoint.rank());
+    }
+
+    /// Waits for an order.
+    pub fn await_order(&self, order: &str) -> Result<(), Failure> {
+        let got = self.orders.recv()?;
+        if got == order {
+            Ok(())
+        } else {
+            Err(format!("order {got:?} instead of {order:?}").into())
+        }
+    }
+
+    /// Tells its counters that are not zero.
+    pub fn tell_counters(&self) {
+        for (name, count) in self.endpoint.counters() {
+            if count > 0 || name.contains("sent_frames") {
+                self.say(format_args!("counter {name} {count}"));
+            }
+        }
+    }
+}
+
+fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
+    let number = |at: usize, default: u64| -> Result<u64, Failure> {
+        Ok(arguments.get(at).map(|a| a.parse()).transpose()?.unwrap_or(default))
+    };
+    if role == "twice" {
+        return limits::open_twice();
+    }
+    let rank = Rank::open()?;
+    match role {
+        "flow" => flow::both_ways(&rank, number(0, 8)?, number(1, 1 << 20)? as usize),
+        "flood" => flow::one_way(&rank, number(0, 1 << 18)? as usize),
+        "pile" => flow::pile(&rank, number(0, 9000)?, number(1, 8192)? as usize),
+        "survive" => loss::survive(&rank),
+        "wait" => loss::wait(&rank),
+        "anyone" => loss::anyone(&rank),
+        "quit" => loss::quit(&rank),
+        "compute" => talk::compute(&rank, number(0, 6)?),
+        "talk" => talk::talk(&rank, number(0, 3)?),
+        "serve" => talk::serve(&rank),
+        "truncate" => talk::truncate(&rank),
+        other => Err(format!("there is no role {other}").into()),
+    }
+}
+
+fn main() -> ExitCode {
+    weft_cli::output::start_logging();
+    let me = std::env::var("PMI_RANK").unwrap_or_else(|_| "0".to_string());
+    println!("@{me} pid {}", std::process::id());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = limits::apply(&arguments).and_then(|rest| match rest.split_first() {
+        Some((role, arguments)) => play(role, arguments),
+        None => Err("a role is expected".into()),
+    });
+    match done {
+        Ok(()) => {
+            println!("@{me} ended well");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("@{me} error {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Ranks in conversation.
+
+use std::time::{Duration, Instant};
+
+use super::{Failure, Rank};
+
+const LENGTHS: [usize; 8] = [0, 1, 100, 1500, 9000, 16 << 10, 100_000, 3 << 20];
+
+fn payload(from: u32, round: u64, len: usize) -> Vec<u8> {
+    let seed = (from as u8).wrapping_mul(17).wrapping_add(round as u8);
+    (0..len).map(|at| seed.wrapping_add((at % 251) as u8)).collect()
+}
+
+/// Every rank sends messages of all lengths to every other one, round after round, and checks what
+/// it gets.
+pub fn talk(rank: &Rank, rounds: u64) -> Result<(), Failure> {
+    rank.say(format_args!("job {}", rank.job.size()));
+    for round in 0..rounds {
+        everyone(rank, round)?;
+    }
+    rank.say("complete");
+    rank.tell_counters();
+    Ok(())
+}
+
+fn everyone(rank: &Rank, round: u64) -> Result<(), Failure> {
+    let e = &rank.endpoint;
+    for len in LENGTHS {
+        let tag = round << 32 | len as u64;
+        let others = || (0..e.size()).filter(|peer| *peer != e.rank());
+        let receives: Vec<_> =
+            others().map(|peer| (peer, e.irecv(peer, tag, vec![0xff; len]))).collect();
+        let sends = others().map(|peer| e.isend(peer, tag, payload(e.rank(), round, len)));
+        let sends = sends.collect::<Result<Vec<_>, _>>()?;
+        for (peer, receive) in receives {
+            let got = e.wait(receive)?;
+            if got.status.len != len || got.buffer != payload(peer, round, len) {
+                return Err(format!("{len} bytes from rank {peer} are damaged").into());
+            }
+        }
+        e.wait_all(sends)?;
+    }
+    Ok(())
+}
+
+/// As [`talk`], a round for each order `again`, until another order comes. Rank 0 passes orders on.
+pub fn serve(rank: &Rank) -> Result<(), Failure> {
+    const ORDER: u64 = 1 << 60;
+    let e = &rank.endpoint;
+    for round in 0.. {
+        let mut goes_on = [0];
+        if e.rank() == 0 {
+            goes_on[0] = u8::from(rank.orders.recv()? == "again");
+            for peer in 1..e.size() {
+                e.send(peer, ORDER, &goes_on)?;
+            }
+        } else {
+            e.recv(0, ORDER, &mut goes_on)?;
+        }
+        if goes_on == [0] {
+            break;
+        }
+        everyone(rank, round)?;
+        rank.say(format_args!("served {}", round + 1));
+    }
+    rank.say("complete");
+    rank.tell_counters();
+    Ok(())
+}
+
+/// Rank 1 computes for so many seconds without a call while rank 0 waits for its word.
+pub fn compute(rank: &Rank, seconds: u64) -> Result<(), Failure> {
+    let e = &rank.endpoint;
+    let mut word = [0; 8];
+    if e.rank() == 0 {
+        e.send(1, 0, b"begin...")?;
+        rank.say("waits");
+        e.recv(1, 1, &mut word)?;
+        rank.say(format_args!("got {}", u64::from_le_bytes(word)));
+        return Ok(());
+    }
+    e.recv(0, 0, &mut word)?;
+    rank.say("computes");
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let mut number = 1_u64;
+    while Instant::now() < until {
+        for _ in 0..10_000 {
+            number = std::hint::black_box(number.wrapping_mul(6364136223846793005).wrapping_add(1));
+        }
+    }
+    e.send(0, 1, &(number | 1).to_le_bytes())?;
+    Ok(())
+}
+
+/// Messages, small and large, that are longer than the memory they are received into.
+pub fn truncate(rank: &Rank) -> Result<(), Failure> {
+    let e = &rank.endpoint;
+    for len in [100, 1 << 20] {
+        if e.rank() == 1 {
+            e.send(0, 5, &payload(1, 0, len))?;
+            continue;
+        }
+        let mut into = [0; 10];
+        match e.recv(1, 5, &mut into) {
+            Ok(_) => return Err("it fitted".into()),
+            Err(error) => rank.say(format_args!("truncated {error}")),
+        }
+        if into[..] != payload(1, 0, len)[..10] {
+            return Err("the part that fits is damaged".into());
+        }
+    }
+    everyone(rank, 1)?;
+    Ok(())
+}

@@ -1,0 +1,344 @@
+//! Real processes, killed, stopped, cut off and kept busy, as jobs under `weft run`.
+
+use std::time::Duration;
+
+use weft_tests::job::{
+    CONT, Cluster, Job, KILL, LONG, STOP, eventually, inhabitants, is_there, namespace, resident,
+    run_in, signal,
+};
+
+use super::{RANK, WEFT};
+
+/// A limit on silence that tests wait for.
+const SHORT: (&str, &str) = ("WEFT_PEER_LIMIT_S", "1");
+/// A limit on silence that no test comes near.
+const LONGER: (&str, &str) = ("WEFT_PEER_LIMIT_S", "60");
+/// What the memory of a sender may grow by while nobody takes what it sends: the device's buffers.
+const GROWTH: u64 = 48 << 20;
+
+fn cluster(spec: &str) -> Option<Cluster> {
+    Cluster::new(WEFT, spec)
+}
+
+/// Starts a role with two ranks, on two nodes of a lab or on this one.
+fn two(lab: Option<&Cluster>, role: &[&str], variables: &[(&str, &str)]) -> Job {
+    let mut arguments = vec!["-n", "2", "--keep-going"];
+    if let Some(lab) = lab {
+        arguments.extend(["--lab", lab.name()]);
+    }
+    arguments.extend(["--", RANK]);
+    arguments.extend(role);
+    Job::start(WEFT, &arguments, variables)
+}
+
+/// Checks that an error names the rank and its process, and says where that was.
+fn names(error: &str, rank: u32, pid: u32, place: &str) {
+    let name = format!("rank {rank} (process {pid} on {place}) is gone: ");
+    assert!(error.contains(&name), "not named: {error:?}; wanted: {name}");
+}
+
+/// What rank 0 says at the end of the role `survive`.
+fn everything_fails(job: &mut Job, dead: u32, place: &str, pull_may_be_done: bool) {
+    for what in ["receive", "receive from anyone", "large send", "pull"] {
+        let said = job.says(&format!("@0 {what}:"));
+        if !(what == "pull" && pull_may_be_done && said == "done") {
+            names(&said, 1, dead, place);
+        }
+    }
+    for what in ["late send", "late receive", "late probe"] {
+        names(&job.says(&format!("@0 {what}:")), 1, dead, place);
+    }
+    assert_eq!(job.number("@0 operations left "), 0);
+}
+
+fn here() -> String {
+    weft_sys::ns::host_name()
+}
+
+#[test]
+fn a_killed_process_of_the_node_is_named_and_every_operation_with_it_ends() {
+    // Within a node no limit has to pass: this one would outlast the test's patience.
+    let limit = ("WEFT_PEER_LIMIT_S", "3600");
+    for stopped_first in [false, true] {
+        let mut job = two(None, &["survive"], &[limit]);
+        let victim = job.rank(1);
+        job.says("@0 posted");
+        if stopped_first {
+            signal(victim, STOP);
+            job.order("pull");
+            job.says("@0 pulling");
+            signal(victim, KILL);
+        } else {
+            signal(victim, KILL);
+            job.order("pull");
+        }
+        everything_fails(&mut job, victim, &here(), stopped_first);
+        let (status, said) = job.ends();
+        assert_eq!(status.code(), Some(137), "{said}");
+        assert!(said.contains("@0 ended well"), "{said}");
+    }
+}
+
+#[test]
+fn a_killed_process_of_another_node_is_named_and_every_operation_with_it_ends() {
+    let Some(lab) = cluster("nodes=2") else { return };
+    for stopped_first in [false, true] {
+        let mut job = two(Some(&lab), &["survive"], &[SHORT]);
+        let victim = job.rank(1);
+        job.says("@0 posted");
+        if stopped_first {
+            signal(victim, STOP);
+            job.order("pull");
+            job.says("@0 pulling");
+            signal(victim, KILL);
+        } else {
+            signal(victim, KILL);
+            job.order("pull");
+        }
+        everything_fails(&mut job, victim, "node1", false);
+        assert!(job.ends().1.contains("@0 ended well"));
+    }
+}
+
+#[test]
+fn a_rank_that_only_waits_learns_of_a_death() {
+    let limit = ("WEFT_PEER_LIMIT_S", "3600");
+    // Some of them before they have met, whichever of the two would have called the other.
+    for pause_ms in [0, 0, 0, 0, 10, 60, 300] {
+        let mut job = two(None, &["wait"], &[limit]);
+        let victim = job.rank(1);
+        job.says("@0 waits");
+        job.says("@1 waits");
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        signal(victim, KILL);
+        names(&job.says("@0 receive:"), 1, victim, &here());
+        job.ends();
+    }
+
+    let Some(lab) = cluster("nodes=2") else { return };
+    let mut job = two(Some(&lab), &["wait"], &[SHORT]);
+    let victim = job.rank(1);
+    job.says("@0 waits");
+    job.says("@1 waits");
+    // Time to greet each other, or a kill in between: either is noticed.
+    std::thread::sleep(Duration::from_millis(300));
+    signal(victim, KILL);
+    names(&job.says("@0 receive:"), 1, victim, "node1");
+    job.ends();
+}
+
+#[test]
+fn a_receive_from_anyone_ends_with_the_last_of_the_others() {
+    let Some(lab) = cluster("nodes=2") else { return };
+    // Ranks 0 and 1 share a node, rank 2 has its own: both devices see a death.
+    let program = ["-n", "3", "--keep-going", "--lab", lab.name(), "--", RANK, "anyone"];
+    let mut job = Job::start(WEFT, &program, &[SHORT]);
+    let (near, far) = (job.rank(1), job.rank(2));
+    job.says("@0 posted");
+    job.says("@1 waits");
+    job.says("@2 waits");
+    std::thread::sleep(Duration::from_millis(300));
+    signal(far, KILL);
+    names(&job.says("@0 first:"), 2, far, "node1");
+    job.says("@0 goes on");
+    signal(near, KILL);
+    names(&job.says("@0 last:"), 1, near, "node0");
+    assert!(job.ends().1.contains("@0 ended well"));
+}
+
+/// Ends a job of the role `flow` or `flood`, which checks each byte that it moves.
+fn complete(mut job: Job) -> String {
+    job.order("stop");
+    let (first, second) = (job.number("@0 complete"), job.number("@1 complete"));
+    assert_eq!(first, second);
+    assert!(first > 0);
+    job.ends_well()
+}
+
+fn set(lab: &Cluster, interface: &str, how: &str) {
+    run_in(&lab.node(0), "ip", &["link", "set", interface, how]);
+}
+
+#[test]
+fn a_cable_that_is_out_for_a_while_loses_nothing() {
+    let Some(lab) = cluster("nodes=2") else { return };
+    for links in ["packet", "udp", "packet,udp"] {
+        let mut job = two(Some(&lab), &["flow"], &[LONGER, ("WEFT_LINKS", links)]);
+        job.grows("@0 got", 1);
+        set(&lab, "lan0", "down");
+        std::thread::sleep(Duration::from_millis(1200));
+        set(&lab, "lan0", "up");
+        // More than what was under way has arrived since.
+        job.grows("@0 got", 50);
+        job.grows("@1 got", 50);
+        complete(job);
+    }
+}
+
+#[test]
+fn with_two_cables_one_carries_on_alone() {
+    let Some(lab) = cluster("nodes=2,links=2") else { return };
+    for links in ["packet", "udp", "packet,udp"] {
+        let mut job = two(Some(&lab), &["flow"], &[LONGER, ("WEFT_LINKS", links)]);
+        job.grows("@0 got", 1);
+        for (out, other) in [("lan0", "lan1"), ("lan1", "lan0")] {
+            set(&lab, out, "down");
+            job.grows("@0 got", 50);
+            job.grows("@1 got", 50);
+            set(&lab, out, "up");
+            job.grows("@0 got", 50);
+            assert!(lab.interface(0, other).state.up);
+        }
+        let said = complete(job);
+        for interface in ["lan0", "lan1"] {
+            let kind = links.split(',').next().unwrap_or_default();
+            let sent = said.lines().any(|l| l.contains(&format!("{kind}:{interface}.sent_bytes")));
+            assert!(sent, "nothing went over {interface}:\n{said}");
+        }
+    }
+}
+
+/// Stops rank 1, which takes what rank 0 sends, and looks at rank 0's memory meanwhile.
+fn stop_for(job: &mut Job, sender: u32, receiver: u32, pause: Duration) {
+    job.grows("@1 got", 1);
+    let before = resident(sender).expect("the sender lives");
+    signal(receiver, STOP);
+    for _ in 0..10 {
+        std::thread::sleep(pause / 10);
+        let now = resident(sender).expect("the sender lives");
+        assert!(now < before + GROWTH, "the sender has grown from {before} to {now} bytes");
+    }
+    signal(receiver, CONT);
+}
+
+#[test]
+fn a_receiver_that_stops_for_a_while_loses_nothing() {
+    let Some(lab) = cluster("nodes=2") else { return };
+    let mut job = two(Some(&lab), &["flood"], &[LONGER]);
+    let (sender, receiver) = (job.rank(0), job.rank(1));
+    stop_for(&mut job, sender, receiver, Duration::from_millis(1500));
+    job.grows("@1 got", 100);
+    complete(job);
+}
+
+#[test]
+fn a_receiver_that_stops_for_too_long_is_dead_by_name() {
+    let Some(lab) = cluster("nodes=2") else { return };
+    let mut job = two(Some(&lab), &["flood"], &[SHORT]);
+    let (sender, receiver) = (job.rank(0), job.rank(1));
+    job.grows("@1 got", 1);
+    let before = resident(sender).expect("the sender lives");
+    signal(receiver, STOP);
+    let error = job.says("@0 error");
+    names(&error, 1, receiver, "node1");
+    assert!(error.contains("nothing was heard from it") && error.contains("stopped"), "{error}");
+    assert!(resident(sender).unwrap_or(0) < before + GROWTH);
+    // When it goes on, it finds that the other one is gone, and ends too.
+    signal(receiver, CONT);
+    names(&job.says("@1 error"), 0, sender, "node0");
+    let (status, said) = job.ends();
+    assert_eq!(status.code(), Some(1), "{said}");
+}
+
+#[test]
+fn within_a_node_a_stopped_process_is_never_dead() {
+    let mut job = two(None, &["flood"], &[SHORT]);
+    let (sender, receiver) = (job.rank(0), job.rank(1));
+    stop_for(&mut job, sender, receiver, Duration::from_secs(2));
+    job.grows("@1 got", 100);
+    complete(job);
+}
+
+#[test]
+fn a_process_that_computes_is_not_dead() {
+    // The whole minute, with the default limit, when there is time for it.
+    let long = std::env::var_os(LONG).is_some();
+    let (seconds, limit) = if long { ("60", "5") } else { ("6", "1") };
+    let Some(lab) = cluster("nodes=2") else { return };
+    let limit = ("WEFT_PEER_LIMIT_S", limit);
+    let mut far = two(Some(&lab), &["compute", seconds], &[limit]);
+    let mut near = two(None, &["compute", seconds], &[limit]);
+    for job in [&mut far, &mut near] {
+        job.says("@0 waits");
+        job.says("@1 computes");
+        job.says("@0 got");
+    }
+    far.ends_well();
+    near.ends_well();
+}
+
+/// A counter of a rank, as told at the end.
+fn counter(said: &str, rank: u32, name: &str) -> u64 {
+    let start = format!("@{rank} counter {name} ");
+    let line = said.lines().find_map(|l| l.strip_prefix(&start));
+    line.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_receiver_that_lets_messages_pile_up_asks_for_a_stop() {
+    let mut job = two(None, &["pile"], &[]);
+    let held = job.number("@1 resident");
+    let said = job.ends_well();
+    assert!(counter(&said, 1, "shm.holds") > 0, "{said}");
+    assert!(counter(&said, 0, "shm.held") > 0, "{said}");
+    assert!(held < 256 << 20, "{held} bytes");
+
+    let Some(lab) = cluster("nodes=2") else { return };
+    let mut job = two(Some(&lab), &["pile"], &[LONGER]);
+    let held = job.number("@1 resident");
+    let said = job.ends_well();
+    for (rank, name) in [(1, "stops_sent"), (1, "gos_sent"), (0, "stops_received")] {
+        assert!(counter(&said, rank, &format!("ether.{name}")) > 0, "{name}\n{said}");
+    }
+    assert!(counter(&said, 0, "ether.gos_received") > 0, "{said}");
+    assert!(held < 256 << 20, "{held} bytes");
+}
+
+#[test]
+fn a_rank_that_ends_early_is_reported_as_ended_after_its_messages() {
+    let lab = cluster("nodes=2");
+    for lab in [None].into_iter().chain(lab.as_ref().map(Some)) {
+        let mut job = two(lab, &["quit"], &[]);
+        let gone = job.rank(1);
+        let error = job.says("@0 receive:");
+        let wanted = format!("rank 1 (process {gone} on ");
+        assert!(error.starts_with(&wanted) && error.contains("has ended"), "{error}");
+        job.ends_well();
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_job_that_is_ended_in_mid_flow() {
+    if cluster("nodes=1").is_none() {
+        return;
+    }
+    const INT: i32 = 2;
+    const TERM: i32 = 15;
+    for number in [INT, TERM, KILL] {
+        let program = ["-n", "4", "--lab", "nodes=2,links=2", "--", RANK, "talk", "1000000"];
+        let mut job = Job::start(WEFT, &program, &[]);
+        let ranks: Vec<u32> = (0..4).map(|rank| job.rank(rank)).collect();
+        for rank in 0..4 {
+            job.says(&format!("@{rank} job"));
+        }
+        let spaces: Vec<String> = ranks.iter().map(|&r| namespace(r).expect("lives")).collect();
+        let launcher = job.pid();
+        signal(launcher, number);
+        let (status, said) = job.ends();
+        if number != KILL {
+            assert_eq!(status.code(), Some(128 + number), "{said}");
+        }
+        let lives = |pid: u32| weft_sys::process::start_time(pid).is_some();
+        eventually("the end of all ranks", || ranks.iter().all(|&r| !lives(r)));
+        // A namespace without a process has gone: nothing else holds it.
+        eventually("the end of the lab", || spaces.iter().all(|s| inhabitants(s).is_empty()));
+        eventually("the end of its record", || {
+            let records = weft_cli::lab::all().unwrap_or_default();
+            !records.iter().any(|r| r.owner == Some(launcher))
+        });
+        assert!(!is_there("/dev/shm/weft"));
+        let files = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        let ours = files.filter(|f| f.file_name().to_string_lossy().contains("weft"));
+        assert_eq!(ours.count(), 0, "files are left in /dev/shm");
+    }
+}
