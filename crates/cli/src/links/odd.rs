@@ -24,15 +24,17 @@ pub(super) struct Odd {
 pub(super) fn find(view: &View) -> Vec<Odd> {
     let mut found = Vec::new();
     for (at, edge) in view.rows.iter().enumerate() {
-        let checks = [one_way(view, edge), mtu(view, edge), long_frames(view, edge)];
+        let checks = [one_way(view, edge), mtu(view, at, edge), long_frames(view, edge)];
         let rest = [slow(view, edge), unmeasured(view, edge)];
         for what in checks.into_iter().chain(rest).flatten() {
             let link = Some(edge.row.link.clone());
             found.push(Odd { row: Some(at), node: edge.from, link, what });
         }
     }
-    for (nonce, node) in &view.nodes {
-        found.extend(quiet(view, *nonce, node));
+    for nonce in &view.order {
+        found.extend(
+            view.nodes.get(nonce).map(|node| quiet(view, *nonce, node)).unwrap_or_default(),
+        );
     }
     found.extend(duplicates(view));
     found
@@ -61,9 +63,9 @@ fn one_way(view: &View, edge: &Edge) -> Option<String> {
 }
 
 /// Ends that do not take the same frames. Said once for both directions.
-fn mtu(view: &View, edge: &Edge) -> Option<String> {
+fn mtu(view: &View, at: usize, edge: &Edge) -> Option<String> {
     let row = &edge.row;
-    let second = view.back(edge).is_some() && edge.from > row.peer.nonce;
+    let second = view.back(edge).is_some_and(|back| back < at);
     if row.mtu == row.peer_mtu || second {
         return None;
     }

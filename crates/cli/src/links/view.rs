@@ -46,8 +46,8 @@ pub(super) struct View {
     pub rows: Vec<Edge>,
     /// Processes that share a node id with one on another machine.
     pub duplicates: BTreeSet<WhoItem>,
-    /// Labels in the order in which they are shown.
-    order: Vec<u64>,
+    /// The nodes in the order in which they are shown.
+    pub order: Vec<u64>,
 }
 
 impl View {
@@ -121,9 +121,9 @@ impl View {
         self.nodes.get(&nonce).map_or("?", |n| &n.label)
     }
 
-    /// The same way seen from the other end, if that end told.
-    pub fn back(&self, edge: &Edge) -> Option<&Edge> {
-        self.rows.iter().find(|e| {
+    /// Which of the rows is the same way seen from the other end, if that end told.
+    pub fn back(&self, edge: &Edge) -> Option<usize> {
+        self.rows.iter().position(|e| {
             (e.from, e.row.peer.nonce) == (edge.row.peer.nonce, edge.from)
                 && e.row.link == edge.row.peer_link
                 && e.row.peer_link == edge.row.link
@@ -141,7 +141,7 @@ impl View {
             }
             text.push_str(&self.list().text());
         }
-        for node in self.nodes.values() {
+        for node in self.order.iter().filter_map(|nonce| self.nodes.get(nonce)) {
             for (link, why) in &node.unusable {
                 text.push_str(&format!("\nnot usable: {link} of {}: {why}", node.label));
             }
