@@ -40,6 +40,15 @@ pub fn usable() -> usize {
     quota().map_or(allowed, |quota| quota.min(allowed)).max(1)
 }
 
+/// How many processors the processes of this control group can keep busy at once, whichever of them
+/// each is bound to. At least 1.
+pub fn shared() -> usize {
+    // SAFETY: the call has no preconditions and touches no memory of ours.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    let online = usize::try_from(online).unwrap_or(1);
+    quota().map_or(online, |quota| quota.min(online)).max(1)
+}
+
 /// The smallest quota of the control groups that this process is in, rounded up to processors.
 fn quota() -> Option<usize> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;

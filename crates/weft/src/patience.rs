@@ -2,7 +2,7 @@
 //! everyone where ranks outnumber cores: there a rank must give its core away at once.
 
 /// Polls between two looks at the clock while spinning.
-pub(crate) const SPIN_POLLS: u32 = 32;
+pub(crate) const SPIN_POLLS: u32 = 64;
 
 /// Polls before sleeping where cores are not free.
 pub(crate) const CROWDED_POLLS: u32 = 4;

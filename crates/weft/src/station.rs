@@ -165,10 +165,10 @@ impl<W: Work> Station<W> {
                 if let Some(found) = step(&mut work, now) {
                     return Some((work, found));
                 }
+                // Also for the sender's sake: a line that is read without a pause is harder to take
+                // for writing (measured: a fifth of a small message's round trip).
+                std::hint::spin_loop();
             }
-            // Once a round, for the sake of a sibling thread on the same core: a pause at every poll
-            // would make a good part of a message's latency.
-            std::hint::spin_loop();
             now = now_ns();
             if end.is_some_and(|end| now >= end) {
                 return None;

@@ -231,7 +231,9 @@ pub(crate) struct Parts {
 
 /// How to wait in a context at `place`.
 pub(crate) fn patience(place: &Place, spin_ns: u64) -> Patience {
-    Patience::new(spin_ns, place.on_node as usize, weft_sys::cpu::usable())
+    // Each rank may be bound to a processor of its own, so what this one may use says nothing. Ranks
+    // that are bound to the same few are found out by how long a yield takes.
+    Patience::new(spin_ns, place.on_node as usize, weft_sys::cpu::shared())
 }
 
 /// Says goodbye and goes on, within a limit, until what was sent has arrived.

@@ -15,6 +15,10 @@ const STATE_INTERVAL_NS: u64 = 20_000_000;
 /// A link whose polls cost a system call is polled this often when nothing is expected from it, ns.
 const COSTLY_POLL_NS: u64 = 20_000;
 
+/// After a frame went or came over such a link, more is expected from it for so long, ns: an answer,
+/// an acknowledgement, the rest.
+const WARM_NS: u64 = 200_000;
+
 /// See the module's page.
 pub(super) struct Links {
     links: Vec<Box<dyn Link>>,
@@ -28,8 +32,10 @@ pub(super) struct Links {
     /// The link of the current frame.
     current: Option<usize>,
     state_due_ns: u64,
-    costly_due_ns: u64,
-    all_costly: bool,
+    /// Whether there is a link whose polls cost nothing.
+    any_free: bool,
+    /// By link: until when every round polls it. For ever where polls cost nothing.
+    warm_until_ns: Vec<u64>,
     pub(super) generation: u64,
 }
 
@@ -44,8 +50,8 @@ impl Links {
             turn: 0,
             current: None,
             state_due_ns: 0,
-            costly_due_ns: 0,
-            all_costly: true,
+            any_free: false,
+            warm_until_ns: Vec::new(),
             generation: 0,
         }
     }
@@ -111,6 +117,8 @@ impl Links {
             integrity: info.integrity,
             medium: medium as u32,
         });
+        self.any_free |= info.free_poll;
+        self.warm_until_ns.push(if info.free_poll { u64::MAX } else { 0 });
         self.links.push(link);
         self.up.push(true);
         self.generation += 1;
@@ -139,22 +147,27 @@ impl Links {
 
     /// Gives the current frame back, moves to the next one, from any link, and hands it to the
     /// engine; `false` when none has come. Links whose polls cost a system call are passed over while
-    /// nothing is due from them (`eager`: something is).
+    /// nothing is expected from them (`eager`: something is) and another link's polls are free.
     #[inline]
     pub(super) fn next_frame(&mut self, engine: &mut Engine, now: Instant, eager: bool) -> bool {
+        let all = eager || !self.any_free;
         // The link of the last frame first: frames come in runs, and its frame must be given back.
-        let costly = eager || self.all_costly || now.0 >= self.costly_due_ns;
         let last = self.current.take();
         let first = last.unwrap_or(self.turn);
-        for step in 0..self.links.len() {
-            let at = (first + step) % self.links.len();
-            let link = &mut self.links[at];
-            if !costly && last != Some(at) && !link.info().free_poll {
-                continue;
+        let count = self.links.len();
+        for step in 0..count {
+            let at = if first + step < count { first + step } else { first + step - count };
+            if !all && now.0 >= self.warm_until_ns[at] && last != Some(at) {
+                if now.0 < self.warm_until_ns[at] + COSTLY_POLL_NS {
+                    continue;
+                }
+                self.warm_until_ns[at] = now.0;
             }
+            let link = &mut self.links[at];
             match link.poll() {
                 Ok(true) => {
-                    let frame = link.frame();
+                    self.warm(at, now);
+                    let frame = self.links[at].frame();
                     self.current = Some(at);
                     // Damaged and foreign frames are counted by the engine, and yield nothing.
                     let _ = engine.receive(now, LinkId(at as u8), frame.from, frame.bytes);
@@ -164,18 +177,24 @@ impl Links {
                 Err(error) => self.set_up(engine, now, at, false, Some(&error)),
             }
         }
-        if costly {
-            self.costly_due_ns = now.0 + COSTLY_POLL_NS;
-            self.all_costly = false;
-        }
-        self.turn = (self.turn + 1) % self.links.len().max(1);
+        self.turn = if self.turn + 1 < self.links.len() { self.turn + 1 } else { 0 };
         false
+    }
+
+    /// From now on something is expected from a link.
+    #[inline]
+    fn warm(&mut self, at: usize, now: Instant) {
+        let until = &mut self.warm_until_ns[at];
+        if *until != u64::MAX {
+            *until = now.0 + WARM_NS;
+        }
     }
 
     /// Sends a burst over a link.
     #[inline]
     pub(super) fn send(&mut self, engine: &mut Engine, now: Instant, id: LinkId, burst: &mut Burst) {
         let count = burst.count();
+        self.warm(id.index(), now);
         match self.links[id.index()].send(burst) {
             Ok(taken) if taken == count => {}
             Ok(taken) => engine.refused(now, id, count - taken),
@@ -219,9 +238,11 @@ impl Links {
         engine.set_link_up(now, LinkId(at as u8), up);
     }
 
-    /// From the next round on all links are polled: the owner is about to sleep, or has slept.
+    /// The next round polls all links: the owner is about to sleep, or has slept.
     pub(super) fn poll_all(&mut self) {
-        self.all_costly = true;
+        for until in self.warm_until_ns.iter_mut().filter(|until| **until != u64::MAX) {
+            *until = 0;
+        }
     }
 
     /// When a link wants to be polled though nothing arrives.
