@@ -1,6 +1,6 @@
-//! What every device must do, generic over the device. A test makes a few of them, associated with each
-//! other, and one thread plays all processes in turn, so that a failure can be had again. Nothing here
-//! asserts a time; there is a limit only so that nothing hangs.
+//! What every device must do, generic over the device. A test makes a few of them, associated with
+//! each other, and one thread plays all processes in turn, so that a failure can be had again.
+//! Nothing here asserts a time; there is a limit only so that nothing hangs.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
 /// After so long without any event a test has hung.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Devices, each the process of its place: device `i` knows device `j` as peer `j`. A lone device is
-/// its own peer 0.
+/// Devices, each the process of its place: device `i` knows device `j` as peer `j`. A lone device
+/// is its own peer 0.
 pub struct Cluster {
     devices: Vec<Box<dyn Device>>,
 }
@@ -30,7 +30,8 @@ enum Seen {
     Dead(PeerId, Error),
 }
 
-/// Runs the whole suite. `make(n)` gives `n` fresh devices; `most` is the largest `n` that makes sense.
+/// Runs the whole suite. `make(n)` gives `n` fresh devices; `most` is the largest `n` that makes
+/// sense.
 pub fn run(most: usize, make: impl Fn(usize) -> Vec<Box<dyn Device>>) {
     let few = most.min(3);
     let cluster = |n| Cluster { devices: make(n) };
@@ -362,8 +363,8 @@ fn withdrawn(mut cluster: Cluster) {
     });
 }
 
-/// A sender whose receiver does not poll is told that there is no room, at some time; everything that
-/// was taken arrives.
+/// A sender whose receiver does not poll is told that there is no room, at some time; everything
+/// that was taken arrives.
 fn full_then_drained(mut cluster: Cluster) {
     let to = other(&cluster);
     let mut sent = 0u64;

@@ -33,7 +33,8 @@ impl Piece {
     }
 }
 
-/// User memory in one or several pieces, seen as one row of bytes. A clone speaks of the same memory.
+/// User memory in one or several pieces, seen as one row of bytes. A clone speaks of the same
+/// memory.
 ///
 /// Reading and writing are safe because each way to make a `Buf` keeps its memory alive: a promise
 /// ([`Buf::from_raw`]), shared ownership ([`Buf::from_vec`]), or a loan that cannot end while a
@@ -137,9 +138,9 @@ impl Buf {
     /// `len` bytes at `ptr`.
     ///
     /// # Safety
-    /// Until the operation that it is given to has ended (completed, failed, or been cancelled), the
-    /// memory must be readable, and writable too where the operation fills it, and nobody may write
-    /// it (or, where it is filled, touch it).
+    /// Until the operation that it is given to has ended (completed, failed, or been cancelled),
+    /// the memory must be readable, and writable too where the operation fills it, and nobody may
+    /// write it (or, where it is filled, touch it).
     pub unsafe fn from_raw(ptr: *mut u8, len: usize) -> Buf {
         let ptr = NonNull::new(ptr).unwrap_or(NonNull::dangling());
         Buf { first: Piece { ptr, len }, rest: None, len, keeper: Keeper::Promise }
@@ -253,8 +254,8 @@ impl Buf {
         })
     }
 
-    /// Copies as many bytes as fit from the start of this memory to the start of `into`, and says how
-    /// many. The two may be the same memory.
+    /// Copies as many bytes as fit from the start of this memory to the start of `into`, and says
+    /// how many. The two may be the same memory.
     pub fn copy_to(&self, into: &Buf) -> usize {
         let mut offset = 0;
         for piece in self.pieces() {
@@ -271,8 +272,8 @@ impl Buf {
         offset
     }
 
-    /// Calls `f(address, bytes done before, length)` for each contiguous run of the range, and gives
-    /// the bytes covered.
+    /// Calls `f(address, bytes done before, length)` for each contiguous run of the range, and
+    /// gives the bytes covered.
     #[inline]
     fn each(&self, offset: usize, want: usize, mut f: impl FnMut(*mut u8, usize, usize)) -> usize {
         let mut skip = offset;

@@ -1,5 +1,5 @@
-//! Sleeping on descriptors: an epoll set that is replaced as a whole when the descriptors change, and
-//! that another thread can wake.
+//! Sleeping on descriptors: an epoll set that is replaced as a whole when the descriptors change,
+//! and that another thread can wake.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -56,8 +56,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Sleeps until a descriptor is readable, the waker is used, or the time is up; `true` unless the
-    /// time was up. A signal ends it as well.
+    /// Sleeps until a descriptor is readable, the waker is used, or the time is up; `true` unless
+    /// the time was up. A signal ends it as well.
     pub fn wait(&mut self, timeout_ns: u64) -> bool {
         let timeout = Timespec {
             tv_sec: (timeout_ns / 1_000_000_000) as i64,

@@ -35,8 +35,8 @@ pub enum SendError {
     Failed(Error),
 }
 
-/// What a device has for its owner. A payload lies in the device's memory and is valid until the next
-/// [`Device::poll`].
+/// What a device has for its owner. A payload lies in the device's memory and is valid until the
+/// next [`Device::poll`].
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A whole message, in order per peer.
@@ -92,8 +92,8 @@ pub enum Wake {
     Descriptor,
 }
 
-/// Something in shared memory to sleep on (a futex), apart from its device, so that the device is not
-/// locked meanwhile.
+/// Something in shared memory to sleep on (a futex), apart from its device, so that the device is
+/// not locked meanwhile.
 pub trait Doorbell: Send + Sync {
     /// Sleeps until the doorbell rings, or has rung since the device was armed, or the time is up.
     /// May also return for no reason.
@@ -109,8 +109,8 @@ pub type Counters = Vec<(String, u64)>;
 /// A reliable message service over one medium. No call waits. A device is used by one thread at a
 /// time.
 ///
-/// Arrivals are looked at in place: [`Device::poll`] moves to the next event and gives the memory of
-/// the one before back to the device; [`Device::event`] looks at the current one.
+/// Arrivals are looked at in place: [`Device::poll`] moves to the next event and gives the memory
+/// of the one before back to the device; [`Device::event`] looks at the current one.
 pub trait Device: Send {
     /// Its name, as users write it: `shm`, `ether`, `composite`, `loopback`.
     fn name(&self) -> &'static str;
@@ -121,7 +121,8 @@ pub trait Device: Send {
     /// Whether it can reach a process with this address.
     fn reaches(&self, address: &Address) -> bool;
 
-    /// Makes `peer` the name of the process at `address`. Connecting may happen later, on first use.
+    /// Makes `peer` the name of the process at `address`. Connecting may happen later, on first
+    /// use.
     ///
     /// # Errors
     /// When the device cannot reach it.
@@ -132,8 +133,8 @@ pub trait Device: Send {
     /// first.
     ///
     /// # Errors
-    /// [`SendError::Full`] when there is no room now; [`SendError::Failed`] when the peer is gone or
-    /// `len` is over [`Caps::eager_max`].
+    /// [`SendError::Full`] when there is no room now; [`SendError::Failed`] when the peer is gone
+    /// or `len` is over [`Caps::eager_max`].
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError>;
 
     /// The room that was reserved last; its content is unspecified before it is written.
@@ -167,9 +168,9 @@ pub trait Device: Send {
         op: OpId,
     ) -> Result<(), SendError>;
 
-    /// Brings the first `into.len()` bytes of an announced message into `into` (fewer than announced
-    /// is allowed: the rest is dropped, and the sender's operation ends as well); `op` then ends in
-    /// [`Event::Done`] or [`Event::Failed`].
+    /// Brings the first `into.len()` bytes of an announced message into `into` (fewer than
+    /// announced is allowed: the rest is dropped, and the sender's operation ends as well); `op`
+    /// then ends in [`Event::Done`] or [`Event::Failed`].
     fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId);
 
     /// Takes an announcement back that the peer has not pulled yet. `true`: it is withdrawn, the
@@ -216,8 +217,8 @@ pub trait Device: Send {
     }
 
     /// Descriptors that become readable when the device has work, whether armed or not; they are
-    /// watched by the tender thread and by a sleeping owner. May change after [`Device::associate`];
-    /// `generation` tells.
+    /// watched by the tender thread and by a sleeping owner. May change after
+    /// [`Device::associate`]; `generation` tells.
     fn watch(&self, each: &mut dyn FnMut(RawFd));
 
     /// Changes whenever what [`Device::watch`] gives has changed.

@@ -33,8 +33,8 @@ pub enum Error {
     },
     /// The rank has the channel open already.
     #[error(
-        "rank {rank} of this job has channel {channel} open already: close it first, or open another \
-         channel"
+        "rank {rank} of this job has channel {channel} open already: close it first, or open \
+         another channel"
     )]
     ChannelTaken {
         /// The channel.
@@ -86,8 +86,8 @@ pub enum Error {
     },
     /// A peer uses the endpoint API where this process uses the context API.
     #[error(
-        "rank {peer} sent an endpoint's message to a plain context: open an endpoint on the channel \
-         on both sides, or use another channel"
+        "rank {peer} sent an endpoint's message to a plain context: open an endpoint on the \
+         channel on both sides, or use another channel"
     )]
     NotAContext {
         /// Who sent it.
@@ -95,8 +95,8 @@ pub enum Error {
     },
     /// A message was longer than the memory it was received into.
     #[error(
-        "message from rank {} with tag {:#x} has {} bytes, the receive has room for {room}: receive \
-         into more memory, or probe for the length first",
+        "message from rank {} with tag {:#x} has {} bytes, the receive has room for {room}: \
+         receive into more memory, or probe for the length first",
         .status.source, .status.envelope.tag, .status.len
     )]
     Truncated {
@@ -167,7 +167,9 @@ impl Error {
         let cure = match cause.raw_os_error() {
             // EMFILE, ENFILE; ENOMEM; EAGAIN, which is what a thread too many gives.
             Some(24 | 23) => ": raise the limit of open files (`ulimit -n`)",
-            Some(12) => ": raise the limit of memory (`ulimit -v`), or use fewer ranks on this node",
+            Some(12) => {
+                ": raise the limit of memory (`ulimit -v`), or use fewer ranks on this node"
+            }
             Some(11) => ": raise the limit of processes (`ulimit -u`)",
             _ => "",
         };

@@ -1,7 +1,8 @@
 //! Message passing over shared memory and plain Ethernet, for small clusters of ordinary computers.
 //!
-//! A program runs as several processes, the *ranks* of a *job*, on one machine or several. Each opens a
-//! [`Context`](context::Context) on a channel and can then send messages to every other rank:
+//! A program runs as several processes, the *ranks* of a *job*, on one machine or several. Each
+//! opens a [`Context`](context::Context) on a channel and can then send messages to every other
+//! rank:
 //!
 //! ```no_run
 //! use weft::context::{Context, ContextOptions};
@@ -38,11 +39,11 @@
 //! | survey | who is reached over which link, how fast, without a job | [`survey`] |
 //!
 //! A context is for messages that fit one piece and are taken in the order of their arrival; its
-//! messages cost the least. An endpoint adds tags, matching, sizes without limit, and operations that
-//! go on while the program computes.
+//! messages cost the least. An endpoint adds tags, matching, sizes without limit, and operations
+//! that go on while the program computes.
 //!
-//! Every wait is polite (it spins briefly, yields, then sleeps), and none is for ever: what waits for a
-//! process that dies ends in an error that names it.
+//! Every wait is polite (it spins briefly, yields, then sleeps), and none is for ever: what waits
+//! for a process that dies ends in an error that names it.
 #![forbid(unsafe_code)]
 
 pub mod address;

@@ -1,5 +1,5 @@
-//! The loopback device: a process's path to itself. Nothing can be lost, so it is only a queue; it is
-//! the smallest whole device, and the template for the next one.
+//! The loopback device: a process's path to itself. Nothing can be lost, so it is only a queue; it
+//! is the smallest whole device, and the template for the next one.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;

@@ -1,5 +1,5 @@
-//! How long to spin before sleeping. Spinning answers soonest where a core is free, and is the ruin of
-//! everyone where ranks outnumber cores: there a rank must give its core away at once.
+//! How long to spin before sleeping. Spinning answers soonest where a core is free, and is the ruin
+//! of everyone where ranks outnumber cores: there a rank must give its core away at once.
 
 /// Polls between two looks at the clock while spinning.
 pub(crate) const SPIN_POLLS: u32 = 64;
@@ -10,7 +10,8 @@ pub(crate) const CROWDED_POLLS: u32 = 4;
 /// How long to spin, by default, where cores are free.
 pub(crate) const SPIN_NS: u64 = 50_000;
 
-/// While spinning, a yield is tried as often as this. It is a probe as well: see [`Patience::yielded`].
+/// While spinning, a yield is tried as often as this. It is a probe as well: see
+/// [`Patience::yielded`].
 const YIELD_INTERVAL_NS: u64 = 5_000;
 
 /// A yield that took longer than this let somebody else run: cores are not free.

@@ -148,8 +148,8 @@ impl<W: Work> Station<W> {
     }
 
     /// Calls `step` until it gives something or `timeout_ns` has gone by (`None` then): spinning at
-    /// first, then yielding, then sleeping until something arrives. `step` polls the device and gets
-    /// the time. The lock is held on from the step that found something.
+    /// first, then yielding, then sleeping until something arrives. `step` polls the device and
+    /// gets the time. The lock is held on from the step that found something.
     pub(crate) fn wait_locked<T>(
         &self,
         timeout_ns: Option<u64>,
@@ -258,7 +258,8 @@ struct Tender<W: Work> {
     shared: Arc<Shared<W>>,
     /// Watches the device's descriptors, and wakes for `Station::stop`.
     sleeper: Sleeper,
-    /// Watches nothing: for sleeping by time only, while the descriptors are the program's to watch.
+    /// Watches nothing: for sleeping by time only, while the descriptors are the program's to
+    /// watch.
     idle: Sleeper,
 }
 

@@ -33,7 +33,10 @@ fn associate(mut devices: Vec<Box<dyn Device>>, addresses: &[Address]) -> Vec<Bo
     devices
 }
 
-fn shm(n: usize, options: impl Fn(ShmOptions) -> ShmOptions) -> (Vec<Box<dyn Device>>, Vec<Address>) {
+fn shm(
+    n: usize,
+    options: impl Fn(ShmOptions) -> ShmOptions,
+) -> (Vec<Box<dyn Device>>, Vec<Address>) {
     let mut devices: Vec<Box<dyn Device>> = Vec::new();
     let mut addresses = Vec::new();
     for _ in 0..n {

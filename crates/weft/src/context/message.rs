@@ -10,8 +10,8 @@ use super::work::ContextWork;
 /// The lock on a context's state, so that the tender leaves the memory alone.
 pub(super) type Guard<'a> = MutexGuard<'a, ContextWork>;
 
-/// Room for a message: write into it, then [`SendBuf::send`]. Dropped without that, nothing is sent.
-/// Its content is unspecified before it is written.
+/// Room for a message: write into it, then [`SendBuf::send`]. Dropped without that, nothing is
+/// sent. Its content is unspecified before it is written.
 pub struct SendBuf<'a> {
     work: Guard<'a>,
     len: usize,

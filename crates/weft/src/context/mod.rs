@@ -1,10 +1,10 @@
-//! The context: a channel's state, with numbered peers, and reliable ordered messages that are built
-//! and read in place (PM2's model).
+//! The context: a channel's state, with numbered peers, and reliable ordered messages that are
+//! built and read in place (PM2's model).
 //!
-//! Sending: [`Context::reserve`] room for a message in the device's own memory, fill it in place, send.
-//! Receiving: [`Context::recv`] gives a [`Message`] that borrows the device's memory and gives it back
-//! when it is dropped. A message is at most [`Context::message_max`] bytes; for longer ones, tags and
-//! matching there is the endpoint.
+//! Sending: [`Context::reserve`] room for a message in the device's own memory, fill it in place,
+//! send. Receiving: [`Context::recv`] gives a [`Message`] that borrows the device's memory and
+//! gives it back when it is dropped. A message is at most [`Context::message_max`] bytes; for
+//! longer ones, tags and matching there is the endpoint.
 
 mod message;
 mod open;
@@ -65,8 +65,8 @@ impl Context {
         Ok(Context { station: Some(station), place, spin_ns, regions, kept: None })
     }
 
-    /// Memory for messages that a peer of the same node copies from directly, which is faster than any
-    /// other way for large ones. It may be used like any other memory as well.
+    /// Memory for messages that a peer of the same node copies from directly, which is faster than
+    /// any other way for large ones. It may be used like any other memory as well.
     ///
     /// # Errors
     /// [`Error::Os`] when memory is short.
@@ -103,8 +103,8 @@ impl Context {
         self.caps(peer).eager_max
     }
 
-    /// Room for a message of `len` bytes to `peer`, in the device's own memory; waits while there is
-    /// none.
+    /// Room for a message of `len` bytes to `peer`, in the device's own memory; waits while there
+    /// is none.
     ///
     /// # Errors
     /// [`Error::PeerDead`], [`Error::TooLong`], [`Error::UnknownPeer`].
@@ -121,8 +121,8 @@ impl Context {
         Ok(SendBuf::new(work, len))
     }
 
-    /// Waits until a reserve works. Messages that arrive meanwhile are put aside: two processes that
-    /// both send without receiving do not block each other.
+    /// Waits until a reserve works. Messages that arrive meanwhile are put aside: two processes
+    /// that both send without receiving do not block each other.
     #[cold]
     fn wait_for_room(&self, peer: PeerId, len: usize) -> Result<message::Guard<'_>, Error> {
         let ready = |work: &mut ContextWork, now_ns| {
@@ -163,8 +163,8 @@ impl Context {
     /// The next message, if one is there.
     ///
     /// # Errors
-    /// [`Error::PeerDead`], once for each peer that dies; [`Error::PeerClosed`] when the last of the
-    /// others has ended in good order. The context goes on working.
+    /// [`Error::PeerDead`], once for each peer that dies; [`Error::PeerClosed`] when the last of
+    /// the others has ended in good order. The context goes on working.
     pub fn try_recv(&mut self) -> Result<Option<Message<'_>>, Error> {
         let now_ns = weft_sys::clock::now_ns();
         let mut work = self.station().lock();
@@ -231,8 +231,8 @@ pub(crate) struct Parts {
 
 /// How to wait in a context at `place`.
 pub(crate) fn patience(place: &Place, spin_ns: u64) -> Patience {
-    // Each rank may be bound to a processor of its own, so what this one may use says nothing. Ranks
-    // that are bound to the same few are found out by how long a yield takes.
+    // Each rank may be bound to a processor of its own, so what this one may use says nothing.
+    // Ranks that are bound to the same few are found out by how long a yield takes.
     Patience::new(spin_ns, place.on_node as usize, weft_sys::cpu::shared())
 }
 

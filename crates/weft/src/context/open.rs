@@ -1,4 +1,5 @@
-//! Opening a context: a port on the node, a channel of the job, the devices, and everyone's address.
+//! Opening a context: a port on the node, a channel of the job, the devices, and everyone's
+//! address.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -84,8 +85,8 @@ impl Default for ContextOptions {
 }
 
 impl ContextOptions {
-    /// The usual, changed by `WEFT_DEVICE`, `WEFT_SPIN_US`, `WEFT_CMA`, `WEFT_PEER_LIMIT_S`, and the
-    /// wrappers' variables.
+    /// The usual, changed by `WEFT_DEVICE`, `WEFT_SPIN_US`, `WEFT_CMA`, `WEFT_PEER_LIMIT_S`, and
+    /// the wrappers' variables.
     ///
     /// # Errors
     /// [`Error::Setting`] when one cannot be read.
@@ -130,8 +131,8 @@ impl Channel {
 }
 
 impl Context {
-    /// Opens a channel of a job with all its ranks. All ranks must call it, with the same channel and
-    /// in the same order.
+    /// Opens a channel of a job with all its ranks. All ranks must call it, with the same channel
+    /// and in the same order.
     ///
     /// Links to other nodes are opened, and a first frame is sent, only if there are ranks on other
     /// nodes.
@@ -167,8 +168,7 @@ impl Context {
 
 /// Everyone's address, by rank.
 fn exchange(job: &mut Job, me: &Address) -> Result<Vec<Address>, Error> {
-    let blobs =
-        job.exchange(&me.encode()).map_err(|e| Error::WireUp { why: e.to_string() })?;
+    let blobs = job.exchange(&me.encode()).map_err(|e| Error::WireUp { why: e.to_string() })?;
     let mut addresses = Vec::with_capacity(blobs.len());
     for (rank, blob) in blobs.iter().enumerate() {
         addresses.push(Address::decode(blob).map_err(|e| Error::WireUp {
@@ -192,8 +192,7 @@ fn make_device(
     let shm = Shm::new(port, me, key, shm_options)?;
     let regions = shm.regions();
     let ether = || -> Result<Ether, Error> {
-        let links =
-            LinkOptions::from_env(number, Some(key.job())).map_err(Error::setting)?;
+        let links = LinkOptions::from_env(number, Some(key.job())).map_err(Error::setting)?;
         Ok(Ether::new(me, key, options.protocol.clone(), links, options.wrappers.clone()))
     };
     let device: Box<dyn Device> = match options.device {

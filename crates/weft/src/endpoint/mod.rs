@@ -1,13 +1,13 @@
-//! The endpoint: tagged messages of any size, matched as MPI does, with operations that go on while the
-//! program does something else.
+//! The endpoint: tagged messages of any size, matched as MPI does, with operations that go on while
+//! the program does something else.
 //!
 //! Three ways to give it memory: by owned vectors ([`Endpoint::isend`], [`Endpoint::irecv`]), by
 //! borrows for the length of a call ([`Endpoint::send`], [`Endpoint::recv`]) or of a scope
 //! ([`Endpoint::scope`]), and, for boundaries to other languages, by a promise ([`Buf::from_raw`]).
 //!
 //! Messages from one process to another are matched in the order in which they were sent, whatever
-//! their size. A small one is copied out at once; a large one stays in the sender's memory until the
-//! receive is there, and is then placed once.
+//! their size. A small one is copied out at once; a large one stays in the sender's memory until
+//! the receive is there, and is then placed once.
 
 mod ops;
 mod request;

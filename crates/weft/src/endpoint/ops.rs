@@ -55,8 +55,8 @@ pub(super) struct Op {
     pub(super) detached: bool,
 }
 
-/// A slab of operations: a slot is used again, under another generation, when its operation's end has
-/// been told.
+/// A slab of operations: a slot is used again, under another generation, when its operation's end
+/// has been told.
 #[derive(Default)]
 pub(super) struct Ops {
     slots: Vec<Op>,
@@ -110,8 +110,8 @@ impl Ops {
         self.named(slot, generation).map(|_| slot)
     }
 
-    /// Ends an operation. Its memory is given up at once, unless it is a vector that the owner wants
-    /// back.
+    /// Ends an operation. Its memory is given up at once, unless it is a vector that the owner
+    /// wants back.
     #[inline]
     pub(super) fn end(&mut self, slot: u32, result: Result<Status, Error>) {
         let op = self.at(slot);

@@ -55,7 +55,8 @@ impl From<u64> for Tag {
 }
 
 /// An operation that was started: ask for its end with [`test`](super::Endpoint::test) or
-/// [`wait`](super::Endpoint::wait), or say with [`detach`](super::Endpoint::detach) that nobody will.
+/// [`wait`](super::Endpoint::wait), or say with [`detach`](super::Endpoint::detach) that nobody
+/// will.
 #[derive(Debug)]
 #[must_use = "an operation's end is only seen by asking for it; `detach` says that nobody will"]
 pub struct Request {
@@ -75,8 +76,8 @@ pub(super) enum Inner {
 pub struct Completion {
     /// What was sent or received.
     pub status: Status,
-    /// The buffer that the operation was started with; empty if it was not given one to own. A receive
-    /// fills its first [`Status::len`] bytes.
+    /// The buffer that the operation was started with; empty if it was not given one to own. A
+    /// receive fills its first [`Status::len`] bytes.
     pub buffer: Vec<u8>,
 }
 

@@ -93,8 +93,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
         impl Drop for Rest<'_, '_, '_> {
             fn drop(&mut self) {
-                // Only after an error or a panic of `f` something is left: what can be cancelled is, so
-                // that nobody waits for a message that `f` would have asked for.
+                // Only after an error or a panic of `f` something is left: what can be cancelled
+                // is, so that nobody waits for a message that `f` would have asked for.
                 for &(slot, generation) in &*self.0.started.borrow() {
                     self.0.endpoint.cancel(&Request { inner: Inner::Op { slot, generation } });
                 }

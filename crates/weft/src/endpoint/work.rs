@@ -117,8 +117,8 @@ impl EndpointWork {
         self.dead.iter().find(|(p, _)| *p == peer).map(|(_, e)| e)
     }
 
-    /// Starts a send. Small messages are copied to the device at once; those it has no room for, and
-    /// large ones, become operations.
+    /// Starts a send. Small messages are copied to the device at once; those it has no room for,
+    /// and large ones, become operations.
     #[inline]
     pub(super) fn send(
         &mut self,

@@ -1,5 +1,5 @@
-//! The links of an ether device: opened when first needed, polled in turn, watched for coming up and
-//! going down.
+//! The links of an ether device: opened when first needed, polled in turn, watched for coming up
+//! and going down.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -15,8 +15,8 @@ const STATE_INTERVAL_NS: u64 = 20_000_000;
 /// A link whose polls cost a system call is polled this often when nothing is expected from it, ns.
 const COSTLY_POLL_NS: u64 = 20_000;
 
-/// After a frame went or came over such a link, more is expected from it for so long, ns: an answer,
-/// an acknowledgement, the rest.
+/// After a frame went or came over such a link, more is expected from it for so long, ns: an
+/// answer, an acknowledgement, the rest.
 const WARM_NS: u64 = 200_000;
 
 /// See the module's page.
@@ -146,8 +146,9 @@ impl Links {
     }
 
     /// Gives the current frame back, moves to the next one, from any link, and hands it to the
-    /// engine; `false` when none has come. Links whose polls cost a system call are passed over while
-    /// nothing is expected from them (`eager`: something is) and another link's polls are free.
+    /// engine; `false` when none has come. Links whose polls cost a system call are passed over
+    /// while nothing is expected from them (`eager`: something is) and another link's polls are
+    /// free.
     #[inline]
     pub(super) fn next_frame(&mut self, engine: &mut Engine, now: Instant, eager: bool) -> bool {
         let all = eager || !self.any_free;
@@ -192,7 +193,13 @@ impl Links {
 
     /// Sends a burst over a link.
     #[inline]
-    pub(super) fn send(&mut self, engine: &mut Engine, now: Instant, id: LinkId, burst: &mut Burst) {
+    pub(super) fn send(
+        &mut self,
+        engine: &mut Engine,
+        now: Instant,
+        id: LinkId,
+        burst: &mut Burst,
+    ) {
         let count = burst.count();
         self.warm(id.index(), now);
         match self.links[id.index()].send(burst) {

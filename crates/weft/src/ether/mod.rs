@@ -1,8 +1,9 @@
-//! The ether device: messages to other nodes over lossy links, made reliable by the protocol engine.
+//! The ether device: messages to other nodes over lossy links, made reliable by the protocol
+//! engine.
 //!
-//! The engine decides, the links move frames, and here they are joined: frames from the links into the
-//! engine, what it has for us out of it, bursts out of it into the links, the clock, and the user's
-//! memory, which the engine never touches.
+//! The engine decides, the links move frames, and here they are joined: frames from the links into
+//! the engine, what it has for us out of it, bursts out of it into the links, the clock, and the
+//! user's memory, which the engine never touches.
 
 mod links;
 mod transfers;
@@ -31,8 +32,8 @@ const BURSTS_PER_ROUND: usize = 8;
 /// then on small messages wait for company until a frame is full, or the next poll or flush.
 const ALONE_MAX: u32 = 3;
 
-/// A peer that nobody sends to is called so long after it was associated, so that whoever only waits
-/// for it learns of its death. Not at once: most often a message comes first.
+/// A peer that nobody sends to is called so long after it was associated, so that whoever only
+/// waits for it learns of its death. Not at once: most often a message comes first.
 const CALL_AFTER_NS: u64 = 20_000_000;
 
 /// Peers called in one poll at most.
@@ -215,8 +216,7 @@ impl Ether {
             }
             // No frame is taken that is not read to its end here: what the caller does next would
             // drop it, and it would have to come again.
-            if frames == FRAMES_PER_ROUND
-                || !self.links.next_frame(&mut self.engine, now, expects)
+            if frames == FRAMES_PER_ROUND || !self.links.next_frame(&mut self.engine, now, expects)
             {
                 return false;
             }
@@ -367,12 +367,9 @@ impl Device for Ether {
                 };
                 Event::Message { peer: *peer, envelope: *envelope, payload }
             }
-            Current::Announced { peer, envelope, len, ticket } => Event::Announced {
-                peer: *peer,
-                envelope: *envelope,
-                len: *len,
-                ticket: *ticket,
-            },
+            Current::Announced { peer, envelope, len, ticket } => {
+                Event::Announced { peer: *peer, envelope: *envelope, len: *len, ticket: *ticket }
+            }
             Current::Done { op } => Event::Done { op: *op },
             Current::Failed { op, error } => Event::Failed { op: *op, error: error.clone() },
             Current::Dead { peer, error } => Event::Dead { peer: *peer, error: error.clone() },

@@ -14,8 +14,8 @@ struct Transfer {
 }
 
 /// The transfers under way, each under an id that the engine is given: the place in a slab, so that
-/// finding one costs no search for every piece that arrives, and a generation, so that an id is never
-/// mistaken for one before.
+/// finding one costs no search for every piece that arrives, and a generation, so that an id is
+/// never mistaken for one before.
 #[derive(Default)]
 pub(super) struct Transfers {
     slots: Vec<Result<Transfer, u32>>,

@@ -17,9 +17,9 @@ const END: u64 = u64::MAX;
 /// How long a lost wake-up may go unseen.
 const NAP: Duration = Duration::from_millis(100);
 
-/// A word there and back in one line that both sides write in turn: the least that two processors can
-/// tell each other. (A line for each direction, as queues have, takes up to twice as long: then every
-/// write must first take its line from the reader.)
+/// A word there and back in one line that both sides write in turn: the least that two processors
+/// can tell each other. (A line for each direction, as queues have, takes up to twice as long: then
+/// every write must first take its line from the reader.)
 pub fn cache_line(table: &Table, ms: u64) -> Result<Answer, String> {
     let word = table.word(0);
     if table.seat == 0 {
