@@ -1,7 +1,9 @@
 /*
  * Two MPI ranks measured the way `weft bench` measures Weft: messages there and back, windows of 32
  * messages, barriers. Writes one JSON object per figure to standard output. `weft compare` compiles
- * and runs it; by hand: mpicc -O2 pair.c -o pair && mpiexec -n 2 ./pair NAME MS lat 8 4096 bw 1048576
+ * and runs it; by hand:
+ *
+ *   mpicc -O2 pair.c -o pair && mpiexec -n 2 ./pair NAME MS lat 8 4096 bw 1048576
  *
  * Arguments: the name to write as the device, milliseconds per figure, then the names of benchmarks
  * (lat, bw, barrier), each followed by message sizes in bytes.
