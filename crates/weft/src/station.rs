@@ -2,7 +2,7 @@
 //! makes progress while the program does something else.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 
@@ -21,6 +21,9 @@ const LONG_TICK_NS: u64 = 40_000_000;
 
 /// The tender's shortest sleep, so that a deadline it cannot meet does not make it spin.
 const MIN_SLEEP_NS: u64 = 50_000;
+
+/// After so many waits without sleep the program is held to be busy with messages.
+const BRISK_WAITS: u32 = 64;
 
 /// The longest that a waiting program sleeps at one go.
 const SLEEP_NS: u64 = 500_000_000;
@@ -75,6 +78,8 @@ pub(crate) struct Station<W: Work> {
     patience: Mutex<Patience>,
     /// What a sleeping call watches; whoever finds it taken by another thread naps instead.
     sleeper: Mutex<Sleeper>,
+    /// Waits that ended without sleep since the last sleep on descriptors.
+    brisk: AtomicU32,
     tender: Option<JoinHandle<()>>,
     /// Wake the tender, wherever it sleeps.
     wakers: [Waker; 2],
@@ -90,6 +95,15 @@ impl Sleeper {
     fn new() -> Result<(Sleeper, Waker), Error> {
         let (watch, waker) = Watch::new().map_err(|e| Error::system("making an epoll set", &e))?;
         Ok((Sleeper { watch, generation: None }, waker))
+    }
+
+    /// Watches nothing any more. A socket that is watched tells so with every frame, whether anybody
+    /// sleeps or not, and that costs more than to watch it anew.
+    fn clear(&mut self) {
+        if self.generation.take().is_some() {
+            // Out of descriptors: then it goes on watching, which only costs time.
+            let _ = self.watch.set(&[]);
+        }
     }
 
     /// Brings the descriptors up to date.
@@ -127,7 +141,8 @@ impl<W: Work> Station<W> {
             .map_err(|e| Error::system("starting the tender thread", &e))?;
         let sleeper = Mutex::new(sleeper);
         let patience = Mutex::new(patience);
-        Ok(Station { shared, patience, sleeper, tender: Some(tender), wakers })
+        let brisk = AtomicU32::new(BRISK_WAITS);
+        Ok(Station { shared, patience, sleeper, brisk, tender: Some(tender), wakers })
     }
 
     /// The state, for one call of the program.
@@ -163,6 +178,7 @@ impl<W: Work> Station<W> {
             let mut work = self.lock();
             for _ in 0..polls {
                 if let Some(found) = step(&mut work, now) {
+                    self.count_brisk();
                     return Some((work, found));
                 }
                 // Also for the sender's sake: a line that is read without a pause is harder to take
@@ -188,6 +204,20 @@ impl<W: Work> Station<W> {
                     now = now_ns();
                     yielded_at = now;
                 }
+            }
+        }
+    }
+
+    /// A wait has ended without sleep: after many, the descriptors are watched no longer.
+    #[inline]
+    fn count_brisk(&self) {
+        let brisk = self.brisk.load(Ordering::Relaxed);
+        if brisk < BRISK_WAITS {
+            self.brisk.store(brisk + 1, Ordering::Relaxed);
+            if brisk + 1 == BRISK_WAITS
+                && let Ok(mut sleeper) = self.sleeper.try_lock()
+            {
+                sleeper.clear();
             }
         }
     }
@@ -222,6 +252,7 @@ impl<W: Work> Station<W> {
             }
             None => {
                 sleeper.refresh(device);
+                self.brisk.store(0, Ordering::Relaxed);
                 phase.store(Phase::OnDescriptors as u8, Ordering::Relaxed);
                 drop(work);
                 sleeper.watch.wait(timeout);
@@ -278,6 +309,7 @@ impl<W: Work> Tender<W> {
             } else if calls != seen {
                 seen = calls;
                 tick = TICK_NS;
+                self.sleeper.clear();
                 self.nap(tick);
             } else {
                 tick = TICK_NS;

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use weft_link::{Link, LinkError, LinkOptions, Wrappers, open_links};
 use weft_proto::{Engine, Instant, LinkSpec};
+use weft_sys::clock::now_ns;
 use weft_wire::{Burst, LinkId};
 
 use crate::error::Error;
@@ -150,7 +151,13 @@ impl Links {
     /// while nothing is expected from them (`eager`: something is) and another link's polls are
     /// free.
     #[inline]
-    pub(super) fn next_frame(&mut self, engine: &mut Engine, now: Instant, eager: bool) -> bool {
+    pub(super) fn next_frame(
+        &mut self,
+        engine: &mut Engine,
+        now: &mut Instant,
+        eager: bool,
+        first_of_run: bool,
+    ) -> bool {
         let all = eager || !self.any_free;
         // The link of the last frame first: frames come in runs, and its frame must be given back.
         let last = self.current.take();
@@ -167,15 +174,20 @@ impl Links {
             let link = &mut self.links[at];
             match link.poll() {
                 Ok(true) => {
-                    self.warm(at, now);
+                    // Round-trip times come from this, so for the first frame of a run the clock is
+                    // read; polls that find nothing do with a time that is a little old.
+                    if first_of_run {
+                        *now = (*now).max(Instant(now_ns()));
+                    }
+                    self.warm(at, *now);
                     let frame = self.links[at].frame();
                     self.current = Some(at);
                     // Damaged and foreign frames are counted by the engine, and yield nothing.
-                    let _ = engine.receive(now, LinkId(at as u8), frame.from, frame.bytes);
+                    let _ = engine.receive(*now, LinkId(at as u8), frame.from, frame.bytes);
                     return true;
                 }
                 Ok(false) => {}
-                Err(error) => self.set_up(engine, now, at, false, Some(&error)),
+                Err(error) => self.set_up(engine, *now, at, false, Some(&error)),
             }
         }
         self.turn = if self.turn + 1 < self.links.len() { self.turn + 1 } else { 0 };

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::os::fd::RawFd;
 
 use weft_link::{Link, LinkOptions, Wrappers};
-use weft_proto::{Cause, Config, Engine, Incoming, Instant, Place};
+use weft_proto::{Cause, Config, Engine, Incoming, Instant, Place, Warning};
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 use weft_wire::{Address, Burst, Envelope, JobKey, OpId, PeerId, Ticket};
@@ -61,6 +61,8 @@ pub struct Ether {
     transfers: Transfers,
     burst: Burst,
     current: Current,
+    /// The latest time that was told.
+    now: Instant,
     /// Messages since the last poll, and the bytes of them that wait for company.
     since_poll: u32,
     waiting_bytes: usize,
@@ -101,6 +103,7 @@ impl Ether {
             transfers: Transfers::default(),
             burst,
             current: Current::Nothing,
+            now: Instant(0),
             since_poll: 0,
             waiting_bytes: 0,
             warnings: 0,
@@ -146,12 +149,19 @@ impl Ether {
 
     /// A message was given to the engine: sends it now, unless it does better to wait for company.
     #[inline]
-    fn after_send(&mut self, len: usize) {
+    fn after_send(&mut self, now: Instant, len: usize) {
         self.since_poll += 1;
         self.waiting_bytes += len + size_of::<Envelope>();
         if self.since_poll <= ALONE_MAX || self.waiting_bytes >= FULL_FRAME {
-            self.transmit(Instant(now_ns()));
+            self.transmit(now);
         }
+    }
+
+    /// The time, exactly. The engine's time never goes back.
+    #[inline]
+    fn read_clock(&mut self) -> Instant {
+        self.now = self.now.max(Instant(now_ns()));
+        self.now
     }
 
     /// Makes what the engine has for us the current event, or deals with it: `true` if there is an
@@ -184,7 +194,11 @@ impl Ether {
             }
             Incoming::Warning { peer, what } => {
                 self.warnings += 1;
-                tracing::warn!(%peer, "{what}");
+                match what {
+                    // Happens to every peer that is not given a processor for some milliseconds.
+                    Warning::PathSuspect { .. } => tracing::debug!(%peer, "{what}"),
+                    Warning::MtuReduced { .. } => tracing::warn!(%peer, "{what}"),
+                }
                 return false;
             }
         };
@@ -205,18 +219,20 @@ impl Ether {
 
     /// Looks for the next event in what has arrived; `false`: nothing more has.
     #[inline]
-    fn next_event(&mut self, now: Instant) -> bool {
+    fn next_event(&mut self) -> bool {
         let expects = self.engine.expects_bulk();
         let mut frames = 0;
         loop {
-            while let Some(incoming) = self.engine.next(now, self.links.frame()) {
+            while let Some(incoming) = self.engine.next(self.now, self.links.frame()) {
                 if self.take(incoming) {
                     return true;
                 }
             }
             // No frame is taken that is not read to its end here: what the caller does next would
             // drop it, and it would have to come again.
-            if frames == FRAMES_PER_ROUND || !self.links.next_frame(&mut self.engine, now, expects)
+            let (engine, now) = (&mut self.engine, &mut self.now);
+            if frames == FRAMES_PER_ROUND
+                || !self.links.next_frame(engine, now, expects, frames == 0)
             {
                 return false;
             }
@@ -276,15 +292,17 @@ impl Device for Ether {
     #[inline]
     fn commit(&mut self, envelope: &Envelope) {
         let len = self.engine.space().len();
-        self.engine.commit(Instant(now_ns()), envelope);
-        self.after_send(len);
+        let now = self.read_clock();
+        self.engine.commit(now, envelope);
+        self.after_send(now, len);
     }
 
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
-        match self.engine.send(Instant(now_ns()), peer, envelope, payload) {
+        let now = self.read_clock();
+        match self.engine.send(now, peer, envelope, payload) {
             Ok(()) => {
-                self.after_send(payload.len());
+                self.after_send(now, payload.len());
                 Ok(())
             }
             Err(error) => Err(self.refusal(peer, payload.len(), error)),
@@ -298,11 +316,11 @@ impl Device for Ether {
         payload: &Buf,
         op: OpId,
     ) -> Result<(), SendError> {
-        let (now, len) = (Instant(now_ns()), payload.len());
+        let (now, len) = (self.read_clock(), payload.len());
         let id = self.transfers.insert(op, payload.clone());
         match self.engine.announce(now, peer, envelope, len as u64, id) {
             Ok(()) => {
-                self.after_send(0);
+                self.after_send(now, 0);
                 Ok(())
             }
             Err(error) => {
@@ -313,7 +331,7 @@ impl Device for Ether {
     }
 
     fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId) {
-        let (now, len) = (Instant(now_ns()), into.len() as u64);
+        let (now, len) = (self.read_clock(), into.len() as u64);
         let id = self.transfers.insert(op, into);
         self.engine.pull(now, peer, ticket, len, id);
         self.transmit(now);
@@ -321,7 +339,8 @@ impl Device for Ether {
 
     fn withdraw(&mut self, peer: PeerId, op: OpId) -> bool {
         let Some(id) = self.transfers.find(op) else { return false };
-        let withdrawn = self.engine.withdraw(Instant(now_ns()), peer, id);
+        let now = self.read_clock();
+        let withdrawn = self.engine.withdraw(now, peer, id);
         if withdrawn {
             self.transfers.remove(id);
         }
@@ -329,17 +348,18 @@ impl Device for Ether {
     }
 
     fn hold(&mut self, peer: PeerId, hold: bool) {
-        self.engine.hold(Instant(now_ns()), peer, hold);
+        let now = self.read_clock();
+        self.engine.hold(now, peer, hold);
     }
 
     #[inline]
-    fn poll(&mut self, _now_ns: u64) -> bool {
+    fn poll(&mut self, now_ns: u64) -> bool {
         self.current = Current::Nothing;
-        // Round-trip times come from this clock, so a time that is a little old will not do.
-        let now = Instant(now_ns());
-        if self.next_event(now) {
+        self.now = self.now.max(Instant(now_ns));
+        if self.next_event() {
             return true;
         }
+        let now = self.now;
         self.since_poll = 0;
         if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
             self.engine.timeout(now);
@@ -378,16 +398,18 @@ impl Device for Ether {
     }
 
     fn flush(&mut self, now_ns: u64) {
-        self.transmit(Instant(now_ns));
+        self.now = self.now.max(Instant(now_ns));
+        self.transmit(self.now);
     }
 
     fn busy(&self) -> bool {
         self.engine.busy()
     }
 
-    fn close(&mut self, now_ns: u64) {
-        self.engine.close(Instant(now_ns));
-        self.transmit(Instant(now_ns));
+    fn close(&mut self, _now_ns: u64) {
+        let now = self.read_clock();
+        self.engine.close(now);
+        self.transmit(now);
     }
 
     fn deadline_ns(&self) -> Option<u64> {
@@ -399,7 +421,8 @@ impl Device for Ether {
     fn arm(&mut self, _wake: Wake) -> bool {
         // Descriptors are readable as long as frames wait, so nothing is missed.
         self.links.poll_all();
-        !self.transmit(Instant(now_ns()))
+        let now = self.read_clock();
+        !self.transmit(now)
     }
 
     fn watch(&self, each: &mut dyn FnMut(RawFd)) {

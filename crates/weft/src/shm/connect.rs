@@ -209,10 +209,11 @@ impl Shm {
             return Err(Some(Refusal::Other));
         }
         if let Some(peer) = self.peers.iter_mut().find(|p| same_process(&p.address, &from)) {
-            match peer.state {
+            match &peer.state {
                 State::Open => return Err(Some(Refusal::Crossed)),
-                // Both have called: the call of the lower port goes on.
-                State::Dialing(_) if self.me.port < from.port => {
+                // Both have called: the call of the lower port goes on. So does one that has come
+                // to its JOIN, which the other takes for an open connection.
+                State::Dialing(dial) if self.me.port < from.port || dial.inbox.is_some() => {
                     return Err(Some(Refusal::Crossed));
                 }
                 State::Dialing(_) => {
