@@ -63,7 +63,7 @@ enum Command {
 /// Reads the command line, does what it says, and gives the exit status.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    output::start_logging();
+    weft::log::to_standard_error("warn");
     // Commands that another one starts leave it to that one.
     if !matches!(cli.command, Command::LabHolder(_) | Command::RunAgent | Command::RunGuard) {
         output::warn_of_unknown_variables();

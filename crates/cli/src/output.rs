@@ -3,17 +3,6 @@
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
-
-/// Sends log lines to standard error; `WEFT_LOG` says which (as in `info` or `weft_link=trace`).
-pub fn start_logging() {
-    let filter = EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .try_init();
-}
 
 /// Says which `WEFT_*` variables mean nothing to Weft: most often they are misspelt.
 pub fn warn_of_unknown_variables() {

@@ -54,6 +54,7 @@ pub mod endpoint;
 pub mod env;
 pub mod error;
 pub mod ether;
+pub mod log;
 pub mod loopback;
 pub mod shm;
 pub mod survey;

@@ -296,6 +296,10 @@ fn start(program: &Program, post: Post) -> io::Result<Member> {
         ("WEFT_RUN", "1".to_string()),
     ];
     command.envs(numbers);
+    if std::env::var_os("WEFT_LOG").is_none() {
+        // The library's warnings are for the user, whatever the program does about logs.
+        command.env("WEFT_LOG", "warn");
+    }
     // A job inside another launcher's job is a job of its own.
     command.env_remove("PMI_PORT").env_remove("PMI_ID");
     let cpus = post.cpu.map(|cpu| {

@@ -141,6 +141,7 @@ impl Context {
     /// [`Error::ChannelTaken`] when this rank has it open already; [`Error::Unreachable`] when the
     /// device cannot reach a rank; [`Error::NoLinks`]; [`Error::WireUp`] when ranks are missing.
     pub fn open(job: &mut Job, options: &ContextOptions) -> Result<Context, Error> {
+        crate::log::if_asked();
         let key = JobKey(job.key());
         let channel = Channel::claim(key.job(), job.rank(), options.channel)?;
         let port = Port::claim_any()?;
