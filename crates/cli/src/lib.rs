@@ -1,5 +1,5 @@
 //! The `weft` command: a module per subcommand, each with the arguments it takes (`Args`) and a
-//! function `run` that does the work. [`Command`] lists them.
+//! function `run` that does the work. The enum `Command` lists them.
 //!
 //! Exit status: 0 done, 1 failed (a message on standard error says what, why, and what to do),
 //! 2 bad usage. Results go to standard output, everything else to standard error.

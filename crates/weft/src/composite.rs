@@ -20,6 +20,10 @@ const TURN_INTERVAL: u32 = 8;
 /// reaches a peer carries its messages.
 pub struct Composite {
     devices: Vec<Box<dyn Device>>,
+    /// By device: whether it is passive, and whether a poll may find something. A passive one is
+    /// left alone until it is called.
+    passive: Vec<bool>,
+    stirred: Vec<bool>,
     /// The device of each peer, by its position.
     table: Vec<u8>,
     /// The device that the current event is of.
@@ -36,7 +40,9 @@ impl Composite {
     /// If there are none, or over 200.
     pub fn new(devices: Vec<Box<dyn Device>>) -> Composite {
         assert!((1..=200).contains(&devices.len()), "a composite has 1 to 200 devices");
-        Composite { devices, table: Vec::new(), at: 0, reserved: 0, rounds: 0 }
+        let stirred = vec![true; devices.len()];
+        let passive = devices.iter().map(|d| d.is_passive()).collect();
+        Composite { devices, passive, stirred, table: Vec::new(), at: 0, reserved: 0, rounds: 0 }
     }
 
     #[inline]
@@ -48,7 +54,10 @@ impl Composite {
     #[inline]
     fn device(&mut self, peer: PeerId) -> Result<&mut dyn Device, SendError> {
         match self.of(peer) {
-            Some(at) => Ok(&mut *self.devices[at]),
+            Some(at) => {
+                self.stirred[at] = true;
+                Ok(&mut *self.devices[at])
+            }
             None => Err(SendError::Failed(Error::UnknownPeer { peer })),
         }
     }
@@ -97,6 +106,7 @@ impl Device for Composite {
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError> {
         let at = self.of(peer).ok_or(SendError::Failed(Error::UnknownPeer { peer }))?;
         self.reserved = at;
+        self.stirred[at] = true;
         self.devices[at].reserve(peer, len)
     }
 
@@ -127,6 +137,7 @@ impl Device for Composite {
 
     fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId) {
         let at = self.of(peer).expect("an announcement came from an associated peer");
+        self.stirred[at] = true;
         self.devices[at].pull(peer, ticket, into, op);
     }
 
@@ -150,10 +161,14 @@ impl Device for Composite {
         let first = self.at + usize::from(self.rounds.is_multiple_of(TURN_INTERVAL));
         for step in 0..count {
             let at = if first + step < count { first + step } else { first + step - count };
+            if !self.stirred[at] {
+                continue;
+            }
             if self.devices[at].poll(now_ns) {
                 self.at = at;
                 return true;
             }
+            self.stirred[at] = !self.passive[at];
         }
         false
     }

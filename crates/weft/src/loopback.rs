@@ -182,6 +182,10 @@ impl Device for Loopback {
         self.current.is_some()
     }
 
+    fn is_passive(&self) -> bool {
+        true
+    }
+
     fn event(&self) -> Event<'_> {
         match self.current.as_ref().expect("the last poll found an event") {
             Item::Message { envelope, payload } => {

@@ -97,8 +97,8 @@ impl Sleeper {
         Ok((Sleeper { watch, generation: None }, waker))
     }
 
-    /// Watches nothing any more. A socket that is watched tells so with every frame, whether anybody
-    /// sleeps or not, and that costs more than to watch it anew.
+    /// Watches nothing any more. A socket that is watched tells so with every frame, whether
+    /// anybody sleeps or not, and that costs more than to watch it anew.
     fn clear(&mut self) {
         if self.generation.take().is_some() {
             // Out of descriptors: then it goes on watching, which only costs time.
