@@ -17,8 +17,9 @@ const YIELD_INTERVAL_NS: u64 = 5_000;
 /// A yield that took longer than this let somebody else run: cores are not free.
 const YIELD_LONG_NS: u64 = 4_000;
 
-/// After a long yield, so many waits go to sleep at once before the next try.
-const CROWDED_WAITS: u32 = 256;
+/// After a long yield, so many waits go to sleep at once before the next try: few at first, for an
+/// interrupt makes a yield long as well, and four times as many for each try that finds it so again.
+const CROWDED_WAITS: (u32, u32) = (4, 256);
 
 /// What to do after a round of polls that found nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,12 +37,14 @@ pub(crate) struct Patience {
     outnumbered: bool,
     /// Waits that are still to sleep at once because a yield was long.
     crowded: u32,
+    /// How many they will be the next time.
+    next_crowded: u32,
 }
 
 impl Patience {
     /// `ranks` processes of the job share `cores` cores here.
     pub(crate) fn new(spin_ns: u64, ranks: usize, cores: usize) -> Patience {
-        Patience { spin_ns, outnumbered: ranks > cores, crowded: 0 }
+        Patience { spin_ns, outnumbered: ranks > cores, crowded: 0, next_crowded: CROWDED_WAITS.0 }
     }
 
     /// Polls in the next round.
@@ -69,7 +72,10 @@ impl Patience {
     /// Learns from how long a yield took.
     pub(crate) fn yielded(&mut self, took_ns: u64) {
         if took_ns > YIELD_LONG_NS {
-            self.crowded = CROWDED_WAITS;
+            self.crowded = self.next_crowded;
+            self.next_crowded = (self.next_crowded * 4).min(CROWDED_WAITS.1);
+        } else {
+            self.next_crowded = CROWDED_WAITS.0;
         }
     }
 }
@@ -89,14 +95,19 @@ mod tests {
     }
 
     #[test]
-    fn a_long_yield_makes_the_next_waits_sleep_at_once() {
+    fn long_yields_make_more_and_more_waits_sleep_at_once() {
         let mut p = Patience::new(SPIN_NS, 2, 2);
-        p.yielded(100_000);
-        for _ in 0..CROWDED_WAITS {
-            assert_eq!(p.polls(), CROWDED_POLLS);
-            assert_eq!(p.next(0, 0), Next::Sleep);
+        for waits in [4, 16, 64, 256, 256] {
+            p.yielded(100_000);
+            for _ in 0..waits {
+                assert_eq!(p.polls(), CROWDED_POLLS);
+                assert_eq!(p.next(0, 0), Next::Sleep);
+            }
+            assert_eq!(p.next(0, 0), Next::Spin);
         }
-        assert_eq!(p.next(0, 0), Next::Spin);
+        p.yielded(1_000);
+        p.yielded(100_000);
+        assert_eq!((0..5).filter(|_| p.next(0, 0) == Next::Sleep).count(), 4);
     }
 
     #[test]

@@ -194,6 +194,13 @@ impl Links {
         false
     }
 
+    /// Whether a link is polled in every round whose polls cost a system call.
+    #[inline]
+    pub(super) fn is_warm(&self, now: Instant) -> bool {
+        let warm = |until: &u64| *until != u64::MAX && now.0 < *until;
+        !self.any_free || self.warm_until_ns.iter().any(warm)
+    }
+
     /// From now on something is expected from a link.
     #[inline]
     fn warm(&mut self, at: usize, now: Instant) {
