@@ -185,7 +185,8 @@ pub trait Device: Send {
     /// is none. `now_ns` is the monotonic clock, at most a little old.
     fn poll(&mut self, now_ns: u64) -> bool;
 
-    /// Whether it has events only after calls of its owner: then nobody needs to poll it before one.
+    /// Whether it has events only after calls of its owner: then nobody needs to poll it before
+    /// one.
     fn is_passive(&self) -> bool {
         false
     }

@@ -1,6 +1,6 @@
-//! Log lines for people. The library speaks through `tracing`; a program that has a subscriber of its
-//! own decides what becomes of that. One that has none shows on standard error what `WEFT_LOG` asks
-//! for.
+//! Log lines for people. The library speaks through `tracing`; a program that has a subscriber of
+//! its own decides what becomes of that. One that has none shows on standard error what `WEFT_LOG`
+//! asks for.
 
 use tracing_subscriber::EnvFilter;
 
@@ -15,7 +15,8 @@ pub fn to_standard_error(otherwise: &str) {
         .try_init();
 }
 
-/// What opening a context does: only where the user, or `weft run` for him, has asked for log lines.
+/// What opening a context does: only where the user, or `weft run` for him, has asked for log
+/// lines.
 pub(crate) fn if_asked() {
     if crate::env::text("WEFT_LOG").is_some() {
         to_standard_error("warn");

@@ -18,7 +18,8 @@ const YIELD_INTERVAL_NS: u64 = 5_000;
 const YIELD_LONG_NS: u64 = 4_000;
 
 /// After a long yield, so many waits go to sleep at once before the next try: few at first, for an
-/// interrupt makes a yield long as well, and four times as many for each try that finds it so again.
+/// interrupt makes a yield long as well, and four times as many for each try that finds it so
+/// again.
 const CROWDED_WAITS: (u32, u32) = (4, 256);
 
 /// What to do after a round of polls that found nothing.

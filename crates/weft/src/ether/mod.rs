@@ -355,8 +355,8 @@ impl Device for Ether {
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
         self.current = Current::Nothing;
-        // A time that is a little old will do where a poll is next to nothing: what needs it exactly
-        // reads the clock. Polls that cost a system call make it too old.
+        // A time that is a little old will do where a poll is next to nothing: what needs it
+        // exactly reads the clock. Polls that cost a system call make it too old.
         self.now = self.now.max(Instant(now_ns));
         if self.links.is_warm(self.now) {
             self.read_clock();
