@@ -14,7 +14,7 @@ help: ## this list
 demo: ## build, then Weft beside TCP on a two-node virtual Ethernet: table and plot
 	@scripts/setup.sh build
 	cargo build --release -p weft-cli
-	@scripts/weft.sh compare --quick
+	@mkdir -p out && scripts/weft.sh compare --quick --svg out/compare.svg
 
 test: ## format, lints, all tests, models, documentation: under 12 minutes on 2 cores
 	@scripts/setup.sh test mpi
@@ -24,7 +24,7 @@ bench: ## every figure with its target: the floor, then Weft beside TCP and both
 	@scripts/setup.sh build mpi
 	cargo build --release -p weft-cli
 	@scripts/weft.sh bench floor
-	@scripts/weft.sh compare
+	@mkdir -p out && scripts/weft.sh compare --svg out/compare.svg
 
 build: ## the `weft` command, optimized, in target/release
 	@scripts/setup.sh build
