@@ -216,6 +216,21 @@ fn a_cable_pulled_without_notice_is_survived_and_told() {
 }
 
 #[test]
+fn an_idle_peer_answers_over_the_cable_that_it_is_asked_over() {
+    let mut net = net(2);
+    net.send(0, 1, 1, 10);
+    net.run(2_000, |_| false);
+    // Node 0's end of the first cable is down, and node 1, which has nothing to send, cannot see it.
+    let now = net.now;
+    net.nodes[0].engine.set_link_up(now, LinkId(0), false);
+    net.segments[0].mute = vec![0, 1];
+    net.run(30_000, |_| false);
+    assert_eq!((causes(&net, 0), causes(&net, 1)), (vec![], vec![]));
+    net.announce(0, 1, 2, 100_000);
+    assert!(net.run(1_000, |n| n.nodes[1].pulled(0) == [2]));
+}
+
+#[test]
 fn stop_and_go_are_obeyed_and_counted() {
     let mut net = net(1);
     net.send(0, 1, 1, 10);

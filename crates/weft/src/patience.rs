@@ -4,8 +4,8 @@
 /// Polls between two looks at the clock while spinning.
 pub(crate) const SPIN_POLLS: u32 = 64;
 
-/// Polls before sleeping where cores are not free.
-pub(crate) const CROWDED_POLLS: u32 = 4;
+/// Polls before sleeping where cores are not free: what is not there now needs another rank to run.
+pub(crate) const CROWDED_POLLS: u32 = 1;
 
 /// How long to spin, by default, where cores are free.
 pub(crate) const SPIN_NS: u64 = 50_000;

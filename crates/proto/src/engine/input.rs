@@ -76,7 +76,7 @@ impl Engine {
         if space.is_duplicate(number) {
             return Err(FrameError::Duplicate);
         }
-        peer.heard(now);
+        peer.heard(now, link);
         self.current = Some(Cursor {
             peer: peer.id,
             path: header.path,

@@ -272,9 +272,16 @@ impl Peer {
         Some(path.link)
     }
 
-    /// The path for acknowledgements: the quickest that works, whatever its window.
+    /// The path for acknowledgements: the quickest on the wire over which the peer was heard last,
+    /// whatever its window. Nothing tells us that another wire is dead as long as all that we say
+    /// over it is acknowledgements, which nobody acknowledges.
     fn voice(&self, hub: &Hub) -> Option<usize> {
-        rail::urgent(&self.paths, &hub.links, 1).or_else(|| {
+        let medium = |link: LinkId| hub.links.get(link.index()).map(|l| l.spec.medium);
+        let wire = medium(self.life.heard_by);
+        let near = self.paths.iter().enumerate();
+        let near = near.filter(|(_, p)| p.takes_words() && medium(p.link) == wire);
+        let near = near.min_by_key(|(_, p)| hub.links[p.link.index()].time_ns(1));
+        near.map(|(at, _)| at).or_else(|| {
             let sound = self.paths.iter().position(|p| p.takes_words() && !p.suspect);
             sound.or_else(|| self.paths.iter().position(|p| p.takes_words()))
         })

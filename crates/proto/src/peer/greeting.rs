@@ -149,7 +149,7 @@ impl Peer {
         }
         self.index = hello.index;
         self.out.grant(u64::from(hello.messages), hello.bytes);
-        self.heard(now);
+        self.heard(now, link);
         if self.state != State::Open {
             self.state = State::Open;
             self.greeting.pause = hub.config.hello_first_ns;

@@ -1,5 +1,7 @@
 //! Keep-alive: who is silent is asked; who stays silent is dead.
 
+use weft_wire::LinkId;
+
 use super::{NEVER, Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Incoming, Warning};
@@ -10,6 +12,8 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Life {
     heard: Instant,
+    /// By which of our links.
+    pub heard_by: LinkId,
     /// Pings since then.
     pings: u32,
     pub next_at: Instant,
@@ -17,15 +21,16 @@ pub(crate) struct Life {
 
 impl Default for Life {
     fn default() -> Life {
-        Life { heard: Instant(0), pings: 0, next_at: NEVER }
+        Life { heard: Instant(0), heard_by: LinkId(0), pings: 0, next_at: NEVER }
     }
 }
 
 impl Peer {
     /// Something proved came from the peer.
     #[inline]
-    pub fn heard(&mut self, now: Instant) {
+    pub fn heard(&mut self, now: Instant, link: LinkId) {
         self.life.heard = now;
+        self.life.heard_by = link;
         self.life.pings = 0;
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Link {
 impl Link {
     /// Time for one frame of `bytes`, ns.
     #[inline]
-    fn time_ns(&self, bytes: usize) -> u64 {
+    pub(crate) fn time_ns(&self, bytes: usize) -> u64 {
         let s = &self.spec;
         let wire = bytes as u64 * 1_000_000_000 / s.bytes_per_s.max(1);
         u64::from(s.send_ns) + u64::from(s.receive_ns) + u64::from(s.latency_ns) + wire

@@ -185,7 +185,7 @@ pub struct Shm {
     polls: u32,
     /// Look at all rings once: one of them has rung the bell.
     sweep: bool,
-    armed: bool,
+    armed: Option<Wake>,
     closing: bool,
     now_ns: u64,
     next_look_ns: u64,
@@ -232,7 +232,7 @@ impl Shm {
             hot: [usize::MAX; poll::HOT],
             polls: 0,
             sweep: false,
-            armed: false,
+            armed: None,
             closing: false,
             now_ns: 0,
             next_look_ns: 0,
@@ -426,7 +426,7 @@ impl Device for Shm {
     }
 
     fn arm(&mut self, wake: Wake) -> bool {
-        self.armed = true;
+        self.armed = Some(wake);
         self.bell.bell.arm(match wake {
             Wake::Doorbell => Sleep::Futex,
             Wake::Descriptor => Sleep::Descriptor,

@@ -6,6 +6,7 @@ use weft_wire::Ticket;
 use super::item::{self, Announcement};
 use super::peer::{Post, State};
 use super::{Current, Queued, Shm};
+use crate::device::Wake;
 use crate::error::Error;
 
 /// How often the sockets are looked at where nothing is expected on them; looking costs a system
@@ -31,10 +32,12 @@ pub(super) const HOT: usize = 4;
 impl Shm {
     pub(super) fn poll_in(&mut self, now_ns: u64) -> bool {
         self.now_ns = now_ns;
-        if self.armed {
-            self.armed = false;
+        if let Some(wake) = self.armed.take() {
             self.sweep = true;
-            self.next_look_ns = 0;
+            // Who sleeps on the doorbell has somebody else to watch the sockets.
+            if wake == Wake::Descriptor {
+                self.next_look_ns = 0;
+            }
             self.bell.bell.disarm();
         }
         self.release();
