@@ -220,7 +220,8 @@ fn an_idle_peer_answers_over_the_cable_that_it_is_asked_over() {
     let mut net = net(2);
     net.send(0, 1, 1, 10);
     net.run(2_000, |_| false);
-    // Node 0's end of the first cable is down, and node 1, which has nothing to send, cannot see it.
+    // Node 0's end of the first cable is down, and node 1, which has nothing to send, cannot see
+    // it.
     let now = net.now;
     net.nodes[0].engine.set_link_up(now, LinkId(0), false);
     net.segments[0].mute = vec![0, 1];
