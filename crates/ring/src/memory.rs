@@ -52,14 +52,15 @@ impl Memory {
         Ok(Memory { words, bytes, _owner: owner })
     }
 
-    /// Zeroed memory of this process, at least `bytes` long.
+    /// Zeroed memory of this process, `bytes` long, rounded up to whole lines.
     pub fn zeroed(bytes: usize) -> Memory {
         struct Words(Vec<AtomicU64>);
         impl AsRef<[AtomicU64]> for Words {
             fn as_ref(&self) -> &[AtomicU64] {
-                // One line more than asked for was made, so that a whole one can be skipped.
+                // One line more than asked for was made, so that the first whole one can be found.
                 let over = self.0.as_ptr() as usize % LINE;
-                &self.0[(LINE - over) % LINE / 8..]
+                let skip = (LINE - over) % LINE / 8;
+                &self.0[skip..skip + self.0.len() - LINE / 8]
             }
         }
         let words = bytes.div_ceil(LINE) * (LINE / 8) + LINE / 8;
@@ -157,7 +158,7 @@ impl Memory {
         Err(RingError::Memory("a model makes its own memory"))
     }
 
-    /// Zeroed memory of this process, at least `bytes` long.
+    /// Zeroed memory of this process, `bytes` long, rounded up to whole lines.
     pub fn zeroed(bytes: usize) -> Memory {
         let lines = bytes.div_ceil(LINE);
         let all = Model {
