@@ -23,6 +23,7 @@ use crate::station::{Station, Work};
 pub use message::{Message, SendBuf};
 pub use open::{ContextOptions, DeviceKind};
 use work::ContextWork;
+pub(crate) use work::Early;
 
 /// How long an ending context goes on, at most, until what it has sent has arrived, ns.
 pub(crate) const CLOSE_NS: u64 = 5_000_000_000;
@@ -213,16 +214,19 @@ impl Context {
 
     /// What an endpoint takes over. `None`: the context has no state any more.
     pub(crate) fn into_parts(mut self) -> Option<Parts> {
-        let device = self.station.take()?.into_inner()?.device;
+        let ContextWork { device, early, dead, .. } = self.station.take()?.into_inner()?;
         let regions = Arc::clone(&self.regions);
         let kept = self.kept.take();
-        Some(Parts { device, place: self.place, spin_ns: self.spin_ns, regions, kept })
+        Some(Parts { device, early, dead, place: self.place, spin_ns: self.spin_ns, regions, kept })
     }
 }
 
 /// What a context is made of.
 pub(crate) struct Parts {
     pub(crate) device: Box<dyn Device>,
+    /// What has arrived for the endpoint already, and who is gone.
+    pub(crate) early: Vec<Early>,
+    pub(crate) dead: Vec<(PeerId, Error)>,
     pub(crate) place: Place,
     pub(crate) spin_ns: u64,
     pub(crate) regions: Arc<Regions>,

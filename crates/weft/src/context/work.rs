@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weft_wire::{Envelope, PeerId};
+use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use crate::device::{Device, Event, SendError};
 use crate::error::Error;
@@ -20,6 +20,17 @@ struct Stashed {
     envelope: Envelope,
     payload: Vec<u8>,
 }
+
+/// Something of an endpoint's that arrived before this context became one.
+pub(crate) enum Early {
+    /// A whole message.
+    Message { peer: PeerId, envelope: Envelope, payload: Vec<u8> },
+    /// One whose payload waits at the sender.
+    Announced { peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket },
+}
+
+/// So many of them are no accident of timing: the peers have endpoints here, and this is none.
+const EARLY_MANY: usize = 64;
 
 /// Where the current message lies.
 enum Current {
@@ -39,7 +50,8 @@ pub(super) struct ContextWork {
     /// Peers that were asked to hold because the stash is full.
     held: Vec<PeerId>,
     errors: VecDeque<Error>,
-    dead: Vec<(PeerId, Error)>,
+    pub(super) dead: Vec<(PeerId, Error)>,
+    pub(super) early: Vec<Early>,
     /// Processes besides this one.
     others: usize,
 }
@@ -54,6 +66,7 @@ impl ContextWork {
             held: Vec::new(),
             errors: VecDeque::new(),
             dead: Vec::new(),
+            early: Vec::new(),
             others,
         }
     }
@@ -96,13 +109,14 @@ impl ContextWork {
     #[inline]
     fn look(&mut self) -> bool {
         match self.device.event() {
-            Event::Message { .. } => true,
-            Event::Announced { peer, ticket, .. } => {
-                // Contexts never announce: the peer has an endpoint on this channel. Its message
-                // cannot be delivered here; it is told so by the transfer ending with no bytes.
-                self.errors.push_back(Error::NotAContext { peer });
-                let nowhere = weft_sys::buf::Buf::empty();
-                self.device.pull(peer, ticket, nowhere, weft_wire::OpId(u64::MAX));
+            Event::Message { envelope, .. } if envelope.kind == Kind::PLAIN => true,
+            Event::Message { peer, envelope, payload } => {
+                let payload = payload.to_vec();
+                self.keep_early(Early::Message { peer, envelope, payload }, peer);
+                false
+            }
+            Event::Announced { peer, envelope, len, ticket } => {
+                self.keep_early(Early::Announced { peer, envelope, len, ticket }, peer);
                 false
             }
             Event::Dead { peer, error } => {
@@ -116,6 +130,17 @@ impl ContextWork {
                 false
             }
             Event::Done { .. } | Event::Failed { .. } => false,
+        }
+    }
+
+    /// Keeps what is for an endpoint: contexts never announce, and send plain messages only. A peer
+    /// may have made its endpoint a moment before this process makes its own.
+    #[cold]
+    fn keep_early(&mut self, early: Early, peer: PeerId) {
+        self.early.push(early);
+        if self.early.len() == EARLY_MANY {
+            self.errors.push_back(Error::NotAContext { peer });
+            self.device.hold(peer, true);
         }
     }
 

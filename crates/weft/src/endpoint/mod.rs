@@ -50,11 +50,11 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Os`] when the tender thread cannot be started.
     pub fn new(context: Context) -> Result<Endpoint, Error> {
-        let Parts { device, place, spin_ns, regions, kept } = context
+        let Parts { device, early, dead, place, spin_ns, regions, kept } = context
             .into_parts()
             .ok_or_else(|| Error::os("taking the context over", "it has ended already"))?;
         let others = place.size.saturating_sub(1) as usize;
-        let work = EndpointWork::new(device, others);
+        let work = EndpointWork::new(device, others, early, dead);
         let station = Station::new(work, patience(&place, spin_ns))?;
         Ok(Endpoint { station, place, regions, _kept: kept })
     }

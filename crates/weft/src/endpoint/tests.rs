@@ -7,11 +7,15 @@ use crate::device::Device;
 use crate::loopback::Loopback;
 
 fn endpoint() -> Endpoint {
+    Endpoint::new(context()).unwrap()
+}
+
+fn context() -> Context {
     let me = Address::new(1, 2, 3, 4, "here");
     let mut device = Loopback::new(me);
     device.associate(PeerId(0), &me).unwrap();
     let place = Place { rank: PeerId(0), size: 1, on_node: 1 };
-    Endpoint::new(Context::on_device(Box::new(device), place, 0).unwrap()).unwrap()
+    Context::on_device(Box::new(device), place, 0).unwrap()
 }
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -127,4 +131,21 @@ fn a_scope_that_fails_does_not_wait_for_messages_that_never_come() {
     assert_eq!(error, Error::Cancelled);
     ep.send(0, 1, b"abc").unwrap();
     assert_eq!(ep.recv(0, 1, &mut into).unwrap().len, 3);
+}
+
+#[test]
+fn what_came_for_the_endpoint_before_there_was_one_is_not_lost() {
+    let mut context = context();
+    for tag in [5, 6] {
+        let mut message = context.reserve(0, 3).unwrap();
+        message.bytes().copy_from_slice(b"abc");
+        message.send(&tagged(tag));
+        assert!(context.try_recv().unwrap().is_none(), "an endpoint's message is no context's");
+    }
+    let ep = Endpoint::new(context).unwrap();
+    let mut into = [0; 3];
+    for tag in [5, 6] {
+        assert_eq!(ep.recv(0, Tag::ANY, &mut into).unwrap().tag(), tag);
+    }
+    assert_eq!(&into, b"abc");
 }

@@ -7,6 +7,7 @@ use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use super::ops::{Ops, State, Status};
+use crate::context::Early;
 use crate::device::{Device, Event, SendError};
 use crate::error::Error;
 use crate::station::Work;
@@ -97,8 +98,15 @@ pub(super) struct EndpointWork {
 }
 
 impl EndpointWork {
-    pub(super) fn new(device: Box<dyn Device>, others: usize) -> EndpointWork {
-        EndpointWork {
+    /// The state on a device from which `early` has already arrived, and whose peers in `dead` are
+    /// gone.
+    pub(super) fn new(
+        device: Box<dyn Device>,
+        others: usize,
+        early: Vec<Early>,
+        dead: Vec<(PeerId, Error)>,
+    ) -> EndpointWork {
+        let mut work = EndpointWork {
             device,
             matcher: Matcher::new(),
             ops: Ops::default(),
@@ -106,10 +114,24 @@ impl EndpointWork {
             unexpected_bytes: 0,
             held: Vec::new(),
             spare: Vec::new(),
-            dead: Vec::new(),
+            dead,
             others,
             misdirected: 0,
+        };
+        for early in early {
+            let (source, message) = match early {
+                Early::Message { peer, envelope, payload } => {
+                    (peer, Unexpected::Stored { envelope, payload })
+                }
+                Early::Announced { peer, envelope, len, ticket } => {
+                    (peer, Unexpected::Announced { envelope, len, ticket })
+                }
+            };
+            let Envelope { tag, kind, .. } = message.status(source).envelope;
+            work.keep(Arrival { source, tag, kind }, message);
+            work.device.hold(source, false);
         }
+        work
     }
 
     /// Why `peer` is gone, if it is.
