@@ -55,6 +55,20 @@ fn here() -> String {
     weft_sys::ns::host_name()
 }
 
+/// Has rank 0 pull from the victim and kills that: in the middle of the pull, which a stop makes
+/// sure of, or before it.
+fn kill_around_a_pull(job: &mut Job, victim: u32, stopped_first: bool) {
+    if stopped_first {
+        signal(victim, STOP);
+        job.order("pull");
+        job.says("@0 pulling");
+        signal(victim, KILL);
+    } else {
+        signal(victim, KILL);
+        job.order("pull");
+    }
+}
+
 #[test]
 fn a_killed_process_of_the_node_is_named_and_every_operation_with_it_ends() {
     // Within a node no limit has to pass: this one would outlast the test's patience.
@@ -63,15 +77,7 @@ fn a_killed_process_of_the_node_is_named_and_every_operation_with_it_ends() {
         let mut job = two(None, &["survive"], &[limit]);
         let victim = job.rank(1);
         job.says("@0 posted");
-        if stopped_first {
-            signal(victim, STOP);
-            job.order("pull");
-            job.says("@0 pulling");
-            signal(victim, KILL);
-        } else {
-            signal(victim, KILL);
-            job.order("pull");
-        }
+        kill_around_a_pull(&mut job, victim, stopped_first);
         everything_fails(&mut job, victim, &here(), stopped_first);
         let (status, said) = job.ends();
         assert_eq!(status.code(), Some(137), "{said}");
@@ -86,15 +92,7 @@ fn a_killed_process_of_another_node_is_named_and_every_operation_with_it_ends() 
         let mut job = two(Some(&lab), &["survive"], &[SHORT]);
         let victim = job.rank(1);
         job.says("@0 posted");
-        if stopped_first {
-            signal(victim, STOP);
-            job.order("pull");
-            job.says("@0 pulling");
-            signal(victim, KILL);
-        } else {
-            signal(victim, KILL);
-            job.order("pull");
-        }
+        kill_around_a_pull(&mut job, victim, stopped_first);
         everything_fails(&mut job, victim, "node1", false);
         assert!(job.ends().1.contains("@0 ended well"));
     }
