@@ -13,7 +13,7 @@
 //! | 8 | ping: asks for an acknowledgement | 4 |
 //! | 9 | flow: credit, STOP and GO | 20 |
 //! | 10 | ack: packet numbers that came | 16 + 8 for each further range |
-//! | 11 | push: a piece of an announced payload, sent before it was pulled | [`DATA_LEN`] + payload |
+//! | 11 | push: a piece of a payload, sent before it was pulled | [`DATA_LEN`] + payload |
 
 use std::ops::Range;
 
