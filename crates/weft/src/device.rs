@@ -128,6 +128,21 @@ pub trait Device: Send {
     /// When the device cannot reach it.
     fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error>;
 
+    /// Gets ready to be found by processes of the job that are not associated: opens what is opened
+    /// lazily otherwise.
+    ///
+    /// # Errors
+    /// When nothing can be opened.
+    fn welcome(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// A process of the job that wants to speak with this one and is not associated. Associate it,
+    /// and its messages come in; it waits until then.
+    fn stranger(&mut self) -> Option<Address> {
+        None
+    }
+
     /// Makes room for a message of exactly `len` bytes to `peer`, to be filled in place through
     /// [`Device::space`], then [`Device::commit`]ted; a second reserve without a commit forgets the
     /// first.

@@ -259,11 +259,20 @@ impl Device for Ether {
         (address.node, address.nonce) != (self.me.node, self.me.nonce)
     }
 
-    fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error> {
+    fn welcome(&mut self) -> Result<(), Error> {
         self.links.open(&mut self.engine)?;
         if self.burst.bytes_max() < self.links.max_burst() {
             self.burst = Burst::new(self.links.max_burst());
         }
+        Ok(())
+    }
+
+    fn stranger(&mut self) -> Option<Address> {
+        self.engine.stranger()
+    }
+
+    fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error> {
+        self.welcome()?;
         if self.peers.len() <= peer.index() {
             self.peers.resize(peer.index() + 1, None);
         }
