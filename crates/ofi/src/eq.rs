@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::abi::*;
 use crate::core::core;
+use crate::cq::wait_object;
 use crate::fabric::Fabric;
 use crate::fail::{Fail, call, count, guard};
 use crate::object::{Object, give, head, of, ops, table, take};
 use crate::wait::Sources;
-use crate::cq::wait_object;
 
 /// Bytes of the longest event that an application may write.
 const EVENT_MAX: usize = 4096;
@@ -188,9 +188,7 @@ unsafe extern "C" fn sread(
                 let waited = events.more.wait_timeout_while(list, Duration::from_millis(ms), none);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
-            Err(_) => {
-                events.more.wait_while(list, none).unwrap_or_else(PoisonError::into_inner)
-            }
+            Err(_) => events.more.wait_while(list, none).unwrap_or_else(PoisonError::into_inner),
         };
         drop(list);
         // SAFETY: room as the caller says.

@@ -14,12 +14,8 @@ pub const PARAMETER: &CStr = c"key";
 
 /// What a launcher calls the job, in the environment of all its processes; the first that is there
 /// counts.
-const LAUNCHERS: &[&[&str]] = &[
-    &["PMIX_NAMESPACE"],
-    &["PMI_KVSNAME"],
-    &["PMI_JOBID"],
-    &["SLURM_JOB_ID", "SLURM_STEP_ID"],
-];
+const LAUNCHERS: &[&[&str]] =
+    &[&["PMIX_NAMESPACE"], &["PMI_KVSNAME"], &["PMI_JOBID"], &["SLURM_JOB_ID", "SLURM_STEP_ID"]];
 
 /// The job's key. `weft mpirun` makes a random one for each job and passes it in the environment.
 /// Otherwise it is derived from `FI_WEFT_KEY`, or from the launcher's name for the job, which is no

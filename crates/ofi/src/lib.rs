@@ -6,36 +6,35 @@
 //! | module | is | opened by |
 //! |---|---|---|
 //! | `info` | what the provider offers, and whether that is what an application asks for | `fi_getinfo` |
-//! | [`fabric`], [`domain`] | what the other objects belong to | `fi_fabric`, `fi_domain` |
-//! | [`av`] | addresses of peers; their numbers are Weft's peer numbers | `fi_av_open` |
-//! | [`mr`] | memory that peers may reach | `fi_mr_reg` |
-//! | [`cq`], [`cntr`], [`eq`] | how the ends of operations, and events, are told | `fi_cq_open`, ... |
-//! | [`poll`] | several queues and counters looked at as one | `fi_poll_open` |
-//! | [`ep`] | the endpoint: messages, tagged messages, remote memory, atomics | `fi_endpoint` |
+//! | `fabric`, `domain` | what the other objects belong to | `fi_fabric`, `fi_domain` |
+//! | `av` | addresses of peers; their numbers are Weft's peer numbers | `fi_av_open` |
+//! | `mr` | memory that peers may reach | `fi_mr_reg` |
+//! | `cq`, `cntr`, `eq` | how the ends of operations, and events, are told | `fi_cq_open`, ... |
+//! | `poll` | several queues and counters looked at as one | `fi_poll_open` |
+//! | `ep` | the endpoint: messages, tagged messages, remote memory, atomics | `fi_endpoint` |
 //!
 //! An endpoint here is one of [`weft::endpoint`], with two additions: where an operation's end is
 //! told (a completion queue, counters), and in what words.
 //!
 //! The library is loaded by any libfabric from 1.17 on. It is built without libfabric's headers and
-//! is not linked to it: [`core`] finds the functions of the one that has loaded it.
+//! is not linked to it: `core` finds the functions of the one that has loaded it.
 
 pub mod abi;
-pub mod atomic;
-pub mod av;
-pub mod cntr;
-pub mod core;
-pub mod cq;
-pub mod domain;
-pub mod ep;
-pub mod eq;
-pub mod fabric;
+mod av;
+mod cntr;
+mod core;
+mod cq;
+mod domain;
+mod ep;
+mod eq;
+mod fabric;
 mod fail;
 mod gate;
 mod info;
 mod key;
+mod mr;
 mod object;
-pub mod mr;
-pub mod poll;
+mod poll;
 mod provider;
 mod wait;
 

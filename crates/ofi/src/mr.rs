@@ -62,18 +62,13 @@ unsafe fn register(
     // SAFETY: the application keeps registered memory valid until it closes the region, and
     // `close` waits until peers' operations with it have ended.
     let buf = unsafe { Buf::from_pieces(&pieces) };
-    let rights = Rights {
-        get: wish.access & FI_REMOTE_READ != 0,
-        put: wish.access & FI_REMOTE_WRITE != 0,
-    };
+    let rights =
+        Rights { get: wish.access & FI_REMOTE_READ != 0, put: wish.access & FI_REMOTE_WRITE != 0 };
     let base = if domain.virtual_addresses { pieces[0].0.addr() as u64 } else { 0 };
     let wanted = (!domain.own_keys).then_some(wish.key);
     let key = domain.windows.open(wanted, &buf, rights, base).map_err(|_| Fail::KEY)?;
-    let new = fid_mr {
-        fid: head(FI_CLASS_MR, wish.context, &OPS),
-        mem_desc: std::ptr::null_mut(),
-        key,
-    };
+    let new =
+        fid_mr { fid: head(FI_CLASS_MR, wish.context, &OPS), mem_desc: std::ptr::null_mut(), key };
     let new = give(Mr { handle: new, domain: Arc::clone(domain) });
     // SAFETY: the object has just been made; the caller wants the answer in `handle`. The
     // descriptor says nothing, but some applications take none for a failure.

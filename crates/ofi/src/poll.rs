@@ -47,10 +47,8 @@ impl Poll {
 
 /// `fi_poll_open`.
 pub fn open(domain: &Arc<Shared>) -> *mut fid_poll {
-    let handle = fid_poll {
-        fid: head(FI_CLASS_POLL, std::ptr::null_mut(), &OPS),
-        ops: table(&POLL_OPS),
-    };
+    let handle =
+        fid_poll { fid: head(FI_CLASS_POLL, std::ptr::null_mut(), &OPS), ops: table(&POLL_OPS) };
     give(Poll { handle, members: Mutex::default(), _domain: Arc::clone(domain) })
 }
 

@@ -3,11 +3,11 @@
 
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use weft_sys::watch::Signal;
+use weft_sys::watch::{Signal, readable};
 
 use crate::abi::*;
 use crate::ep::Live;
@@ -170,7 +170,7 @@ impl Sources {
             }
             if self.arm(&any) {
                 let left = limit.map_or(SLEEP, |limit| (limit - waited).min(SLEEP));
-                signal.wait(left.as_nanos() as u64);
+                readable(signal.as_fd(), left.as_nanos() as u64);
                 self.armed.store(false, Ordering::Release);
             }
         }

@@ -329,16 +329,9 @@ pub const FI_CLASS_POLL: usize = 17;
 pub struct fi_ops {
     pub size: usize,
     pub close: Option<unsafe extern "C" fn(fid: *mut fid) -> c_int>,
-    pub bind: Option<
-        unsafe extern "C" fn(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int,
-    >,
-    pub control: Option<
-        unsafe extern "C" fn(
-            fid: *mut fid,
-            command: c_int,
-            arg: *mut c_void,
-        ) -> c_int,
-    >,
+    pub bind: Option<unsafe extern "C" fn(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int>,
+    pub control:
+        Option<unsafe extern "C" fn(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int>,
     pub ops_open: Option<
         unsafe extern "C" fn(
             fid: *mut fid,
@@ -348,13 +341,7 @@ pub struct fi_ops {
             context: *mut c_void,
         ) -> c_int,
     >,
-    pub tostr: Option<
-        unsafe extern "C" fn(
-            fid: *const fid,
-            buf: *mut c_char,
-            len: usize,
-        ) -> c_int,
-    >,
+    pub tostr: Option<unsafe extern "C" fn(fid: *const fid, buf: *mut c_char, len: usize) -> c_int>,
     pub ops_set: Option<
         unsafe extern "C" fn(
             fid: *mut fid,
@@ -408,11 +395,7 @@ pub struct fi_ops_fabric {
         ) -> c_int,
     >,
     pub trywait: Option<
-        unsafe extern "C" fn(
-            fabric: *mut fid_fabric,
-            fids: *mut *mut fid,
-            count: c_int,
-        ) -> c_int,
+        unsafe extern "C" fn(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int,
     >,
     pub domain2: Option<
         unsafe extern "C" fn(
@@ -517,18 +500,10 @@ pub struct fi_ops_poll {
         ) -> c_int,
     >,
     pub poll_add: Option<
-        unsafe extern "C" fn(
-            pollset: *mut fid_poll,
-            event_fid: *mut fid,
-            flags: u64,
-        ) -> c_int,
+        unsafe extern "C" fn(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int,
     >,
     pub poll_del: Option<
-        unsafe extern "C" fn(
-            pollset: *mut fid_poll,
-            event_fid: *mut fid,
-            flags: u64,
-        ) -> c_int,
+        unsafe extern "C" fn(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int,
     >,
 }
 #[repr(C)]
@@ -693,9 +668,8 @@ pub struct fi_cq_attr {
 #[derive(Debug, Copy, Clone)]
 pub struct fi_ops_cq {
     pub size: usize,
-    pub read: Option<
-        unsafe extern "C" fn(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize,
-    >,
+    pub read:
+        Option<unsafe extern "C" fn(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize>,
     pub readfrom: Option<
         unsafe extern "C" fn(
             cq: *mut fid_cq,
@@ -760,25 +734,12 @@ pub struct fi_ops_cntr {
     pub size: usize,
     pub read: Option<unsafe extern "C" fn(cntr: *mut fid_cntr) -> u64>,
     pub readerr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr) -> u64>,
-    pub add: Option<
-        unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int,
-    >,
-    pub set: Option<
-        unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int,
-    >,
-    pub wait: Option<
-        unsafe extern "C" fn(
-            cntr: *mut fid_cntr,
-            threshold: u64,
-            timeout: c_int,
-        ) -> c_int,
-    >,
-    pub adderr: Option<
-        unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int,
-    >,
-    pub seterr: Option<
-        unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int,
-    >,
+    pub add: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
+    pub set: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
+    pub wait:
+        Option<unsafe extern "C" fn(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int>,
+    pub adderr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
+    pub seterr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1149,9 +1110,7 @@ pub const FI_OPT_FIREWALL_ADDR: c_int = 20;
 #[derive(Debug, Copy, Clone)]
 pub struct fi_ops_ep {
     pub size: usize,
-    pub cancel: Option<
-        unsafe extern "C" fn(fid: fid_t, context: *mut c_void) -> isize,
-    >,
+    pub cancel: Option<unsafe extern "C" fn(fid: fid_t, context: *mut c_void) -> isize>,
     pub getopt: Option<
         unsafe extern "C" fn(
             fid: fid_t,
@@ -1215,9 +1174,8 @@ pub struct fi_ops_msg {
             context: *mut c_void,
         ) -> isize,
     >,
-    pub recvmsg: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize,
-    >,
+    pub recvmsg:
+        Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize>,
     pub send: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -1238,9 +1196,8 @@ pub struct fi_ops_msg {
             context: *mut c_void,
         ) -> isize,
     >,
-    pub sendmsg: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize,
-    >,
+    pub sendmsg:
+        Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize>,
     pub inject: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -1309,26 +1266,12 @@ pub struct fid_mc {
 #[derive(Debug, Copy, Clone)]
 pub struct fi_ops_cm {
     pub size: usize,
-    pub setname: Option<
-        unsafe extern "C" fn(
-            fid: fid_t,
-            addr: *mut c_void,
-            addrlen: usize,
-        ) -> c_int,
-    >,
-    pub getname: Option<
-        unsafe extern "C" fn(
-            fid: fid_t,
-            addr: *mut c_void,
-            addrlen: *mut usize,
-        ) -> c_int,
-    >,
+    pub setname:
+        Option<unsafe extern "C" fn(fid: fid_t, addr: *mut c_void, addrlen: usize) -> c_int>,
+    pub getname:
+        Option<unsafe extern "C" fn(fid: fid_t, addr: *mut c_void, addrlen: *mut usize) -> c_int>,
     pub getpeer: Option<
-        unsafe extern "C" fn(
-            ep: *mut fid_ep,
-            addr: *mut c_void,
-            addrlen: *mut usize,
-        ) -> c_int,
+        unsafe extern "C" fn(ep: *mut fid_ep, addr: *mut c_void, addrlen: *mut usize) -> c_int,
     >,
     pub connect: Option<
         unsafe extern "C" fn(
@@ -1338,14 +1281,9 @@ pub struct fi_ops_cm {
             paramlen: usize,
         ) -> c_int,
     >,
-    pub listen:
-        Option<unsafe extern "C" fn(pep: *mut fid_pep) -> c_int>,
+    pub listen: Option<unsafe extern "C" fn(pep: *mut fid_pep) -> c_int>,
     pub accept: Option<
-        unsafe extern "C" fn(
-            ep: *mut fid_ep,
-            param: *const c_void,
-            paramlen: usize,
-        ) -> c_int,
+        unsafe extern "C" fn(ep: *mut fid_ep, param: *const c_void, paramlen: usize) -> c_int,
     >,
     pub reject: Option<
         unsafe extern "C" fn(
@@ -1355,9 +1293,7 @@ pub struct fi_ops_cm {
             paramlen: usize,
         ) -> c_int,
     >,
-    pub shutdown: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> c_int,
-    >,
+    pub shutdown: Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> c_int>,
     pub join: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -1422,9 +1358,8 @@ pub struct fi_ops_rma {
             context: *mut c_void,
         ) -> isize,
     >,
-    pub readmsg: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize,
-    >,
+    pub readmsg:
+        Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize>,
     pub write: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -1449,9 +1384,8 @@ pub struct fi_ops_rma {
             context: *mut c_void,
         ) -> isize,
     >,
-    pub writemsg: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize,
-    >,
+    pub writemsg:
+        Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize>,
     pub inject: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,

@@ -3,10 +3,10 @@
 //! The layouts are those of 2.5.1. Structures that applications and providers exchange have only
 //! grown at their ends since 1.17, so that the fields that the provider uses lie where they lie in
 //! all versions. Three rules keep it in bounds with older callers: an `fi_info` is always made by
-//! the libfabric that runs ([`crate::core::Core::new_info`]) and fields newer than 1.17 are left
+//! the libfabric that runs (by `core`) and fields newer than 1.17 are left
 //! alone; of structures that applications give, no field newer than 1.17 is read; and
 //! `fi_cq_err_entry`, which the application owns, is written as far as its version has it
-//! ([`crate::cq`]).
+//! (see `cq`).
 #![allow(non_camel_case_types, missing_docs, missing_debug_implementations)]
 
 mod generated;

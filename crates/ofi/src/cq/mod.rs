@@ -126,11 +126,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 ///
 /// # Safety
 /// `arg` is what the command asks for.
-pub unsafe fn wait_object(
-    sources: &Sources,
-    command: c_int,
-    arg: *mut c_void,
-) -> Result<(), Fail> {
+pub unsafe fn wait_object(sources: &Sources, command: c_int, arg: *mut c_void) -> Result<(), Fail> {
     let descriptor = sources.descriptor();
     match command {
         FI_GETWAIT if arg.is_null() => Err(Fail::INVAL),

@@ -37,9 +37,8 @@ fn parts(info: &mut fi_info, api: u32, hints: Option<&fi_info>) -> Result<(), Fa
     info.addr_format = offer::ADDRESS_FORMAT;
     info.handle = hints.map_or(std::ptr::null_mut(), |h| h.handle);
     // SAFETY (both blocks): an `fi_info` that libfabric has made has all its parts.
-    let (tx, rx, ep) = unsafe {
-        (info.tx_attr.as_mut(), info.rx_attr.as_mut(), info.ep_attr.as_mut())
-    };
+    let (tx, rx, ep) =
+        unsafe { (info.tx_attr.as_mut(), info.rx_attr.as_mut(), info.ep_attr.as_mut()) };
     // SAFETY: as above.
     let (domain, fabric) = unsafe { (info.domain_attr.as_mut(), info.fabric_attr.as_mut()) };
     fill_tx(tx.ok_or(Fail::NO_MEM)?, info.caps, tx_hints);

@@ -10,10 +10,7 @@ use crate::abi::{FI_EOTHER, FI_SOURCE, fi_info};
 use crate::core::{Level, Part, core, log};
 use crate::fail::{Fail, code, guard};
 
-pub use offer::{
-    ADDRESS_FORMAT, ATOMIC_MAX, DOMAIN_NAME, FABRIC_NAME, INJECT_MAX, IOV_MAX, MESSAGE_MAX,
-    QUEUE_LEN,
-};
+pub use offer::{ATOMIC_MAX, INJECT_MAX, IOV_MAX, MESSAGE_MAX, QUEUE_LEN};
 
 /// Gives one `fi_info`, or `-FI_ENODATA` where the provider is not what the application looks for;
 /// the log says why, at level `info`.
