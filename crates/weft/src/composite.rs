@@ -191,6 +191,10 @@ impl Device for Composite {
         }
     }
 
+    fn is_lively(&self, now_ns: u64) -> bool {
+        self.devices.iter().any(|d| d.is_lively(now_ns))
+    }
+
     fn busy(&self) -> bool {
         self.devices.iter().any(|d| d.busy())
     }

@@ -216,6 +216,12 @@ pub trait Device: Send {
     /// saved up) to the medium now.
     fn flush(&mut self, now_ns: u64);
 
+    /// Whether what is under way goes on within microseconds, as the pieces of a large message do:
+    /// then who has a core to itself does better not to sleep, however long it has waited.
+    fn is_lively(&self, _now_ns: u64) -> bool {
+        false
+    }
+
     /// Whether messages or acknowledgements are still on their way out: a process that ends should
     /// go on polling until this is `false`, or a limit is reached.
     fn busy(&self) -> bool;

@@ -200,7 +200,9 @@ impl<W: Work> Station<W> {
                 return None;
             }
             let next = self.patience().next(now - started, now - yielded_at);
-            match next {
+            // A single poll is all that crowded cores allow: there the others go first.
+            let lively = next == Next::Sleep && polls > 1 && work.device().is_lively(now);
+            match if lively { Next::Yield } else { next } {
                 Next::Spin => {}
                 Next::Yield => {
                     drop(work);

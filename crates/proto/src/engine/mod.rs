@@ -129,6 +129,12 @@ impl Engine {
         &self.hub.config
     }
 
+    /// Whether large messages are under way, in either direction.
+    #[inline]
+    pub fn has_bulk(&self) -> bool {
+        self.hub.pulls.len() + self.hub.transfers.len() > 0
+    }
+
     /// Whether bulk is expected soon, so that links whose poll costs a system call are worth
     /// polling.
     #[inline]

@@ -241,6 +241,10 @@ impl Ether {
     }
 }
 
+/// While a large message is under way, its next frame or the acknowledgement is expected for so
+/// long after the last, ns.
+const LIVELY_NS: u64 = 100_000;
+
 /// Bytes of waiting messages that are worth a frame of their own: a frame's of the usual MTU.
 const FULL_FRAME: usize = 1400;
 
@@ -416,11 +420,21 @@ impl Device for Ether {
         self.transmit(self.now);
     }
 
+    fn is_lively(&self, now_ns: u64) -> bool {
+        self.engine.has_bulk() && now_ns < self.links.heard_ns() + LIVELY_NS
+    }
+
     fn busy(&self) -> bool {
         self.engine.busy()
     }
 
     fn close(&mut self, _now_ns: u64) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let all = self.counters();
+            let what = all.iter().filter(|(_, count)| *count > 0);
+            let what: Vec<_> = what.map(|(name, count)| format!("{name}={count}")).collect();
+            tracing::debug!("counters: {}", what.join(" "));
+        }
         let now = self.read_clock();
         self.engine.close(now);
         self.transmit(now);
