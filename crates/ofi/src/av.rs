@@ -15,7 +15,7 @@ use crate::domain::Shared;
 use crate::ep::Live;
 use crate::eq::{self, Events};
 use crate::fail::{Fail, call};
-use crate::object::{Object, give, head, of, ops, table, take};
+use crate::object::{Object, give, head, of, ops, table, take, unused};
 
 type Bytes = [u8; ADDRESS_LEN];
 
@@ -170,9 +170,7 @@ pub fn open(
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     call(|| {
         // SAFETY: the handle of a vector that is open.
-        if Arc::strong_count(&unsafe { of::<Av, _>(fid) }.vector) > 1 {
-            return Err(Fail::BUSY);
-        }
+        unused(&unsafe { of::<Av, _>(fid) }.vector, "address vector")?;
         // SAFETY: it is open, and no longer used.
         drop(unsafe { take::<Av, _>(fid) });
         Ok(())

@@ -8,7 +8,7 @@ use crate::abi::*;
 use crate::cq::wait_object;
 use crate::domain::Shared;
 use crate::fail::{Fail, call, guard};
-use crate::object::{Object, give, head, of, ops, table, take};
+use crate::object::{Object, give, head, of, ops, table, take, unused};
 use crate::wait::Sources;
 
 /// The numbers, shared by the counter's handle and its endpoints.
@@ -129,9 +129,7 @@ pub fn open(
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     call(|| {
         // SAFETY: the handle of a counter that is open.
-        if Arc::strong_count(&unsafe { of::<Cntr, _>(fid) }.counter) > 1 {
-            return Err(Fail::BUSY);
-        }
+        unused(&unsafe { of::<Cntr, _>(fid) }.counter, "counter")?;
         // SAFETY: it is open, and no longer used.
         drop(unsafe { take::<Cntr, _>(fid) });
         Ok(())

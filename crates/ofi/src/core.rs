@@ -143,8 +143,6 @@ pub enum Level {
 pub enum Part {
     /// The provider as a whole.
     Core = 0,
-    /// A fabric.
-    Fabric = 1,
     /// A domain.
     Domain = 2,
     /// An endpoint's set-up.
@@ -153,8 +151,6 @@ pub enum Part {
     EpData = 4,
     /// Address vectors.
     Av = 5,
-    /// Completion queues.
-    Cq = 6,
 }
 
 /// Logs through libfabric (`FI_LOG_LEVEL`), if anybody listens.

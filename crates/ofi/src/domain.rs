@@ -14,18 +14,15 @@ use crate::core::{Level, Part, log};
 use crate::ep::Live;
 use crate::fabric::Fabric;
 use crate::fail::{Fail, call};
-use crate::object::{Object, give, head, of, ops, table, take};
+use crate::object::{Object, give, head, of, ops, table, take, unused};
 use crate::{av, cntr, cq, ep, key, mr, poll};
 
 /// What everything in a domain shares.
 pub struct Shared {
-    _fabric: Arc<()>,
     /// The version of the interface that the application asked for.
     pub api: u32,
     /// Whether several threads may use objects of the domain at once.
     pub threads: bool,
-    /// What an address vector is where its opener does not say.
-    pub av_type: fi_av_type,
     /// Whether remote addresses are the target's virtual ones; otherwise offsets.
     pub virtual_addresses: bool,
     /// Whether memory keys are chosen here; otherwise by the application.
@@ -105,10 +102,8 @@ pub fn open(
         Fail::from(error)
     })?;
     let shared = Shared {
-        _fabric: fabric.share(),
         api: fabric.api(),
         threads: attr.threading != FI_THREAD_DOMAIN,
-        av_type: if attr.av_type == FI_AV_MAP { FI_AV_MAP } else { FI_AV_TABLE },
         virtual_addresses: attr.mr_mode == FI_MR_BASIC || attr.mr_mode & FI_MR_VIRT_ADDR != 0,
         own_keys: attr.mr_mode == FI_MR_BASIC || attr.mr_mode & FI_MR_PROV_KEY != 0,
         options,
@@ -128,9 +123,7 @@ pub fn open(
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     call(|| {
         // SAFETY: the handle of a domain that is open.
-        if Arc::strong_count(&unsafe { of::<Domain, _>(fid) }.shared) > 1 {
-            return Err(Fail::BUSY);
-        }
+        unused(&unsafe { of::<Domain, _>(fid) }.shared, "domain")?;
         // SAFETY: it is open, and no longer used.
         drop(unsafe { take::<Domain, _>(fid) });
         Ok(())

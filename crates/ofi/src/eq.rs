@@ -10,9 +10,8 @@ use std::time::Duration;
 use crate::abi::*;
 use crate::core::core;
 use crate::cq::wait_object;
-use crate::fabric::Fabric;
 use crate::fail::{Fail, call, count, guard};
-use crate::object::{Object, give, head, of, ops, table, take};
+use crate::object::{Object, give, head, of, ops, table, take, unused};
 use crate::wait::Sources;
 
 /// Bytes of the longest event that an application may write.
@@ -35,7 +34,6 @@ pub struct Events {
 pub struct Eq {
     handle: fid_eq,
     events: Arc<Events>,
-    _fabric: Arc<()>,
 }
 
 // SAFETY: `repr(C)`, and the handle is first.
@@ -127,11 +125,7 @@ impl Events {
 }
 
 /// `fi_eq_open`.
-pub fn open(
-    fabric: &Fabric,
-    attr: Option<&fi_eq_attr>,
-    context: *mut c_void,
-) -> Result<*mut fid_eq, Fail> {
+pub fn open(attr: Option<&fi_eq_attr>, context: *mut c_void) -> Result<*mut fid_eq, Fail> {
     let object = attr.map_or(FI_WAIT_UNSPEC, |attr| attr.wait_obj);
     let events = Events {
         list: Mutex::default(),
@@ -139,15 +133,13 @@ pub fn open(
         sources: Sources::new(object, true)?,
     };
     let handle = fid_eq { fid: head(FI_CLASS_EQ, context, &OPS), ops: table(&EQ_OPS) };
-    Ok(give(Eq { handle, events: Arc::new(events), _fabric: fabric.share() }))
+    Ok(give(Eq { handle, events: Arc::new(events) }))
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     call(|| {
         // SAFETY: the handle of a queue that is open.
-        if Arc::strong_count(&unsafe { of::<Eq, _>(fid) }.events) > 1 {
-            return Err(Fail::BUSY);
-        }
+        unused(&unsafe { of::<Eq, _>(fid) }.events, "event queue")?;
         // SAFETY: it is open, and no longer used.
         drop(unsafe { take::<Eq, _>(fid) });
         Ok(())

@@ -1,19 +1,17 @@
 //! The fabric: what domains and event queues belong to. There is one kind of it.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 use crate::abi::*;
 use crate::fail::{Fail, call};
 use crate::object::{Object, give, head, of, ops, table, take};
 use crate::{cntr, cq, domain, eq};
 
-/// An open fabric.
+/// An open fabric. Nothing that is opened in it needs it afterwards, so it can be closed at any
+/// time; Open MPI 5 closes it before its domain.
 #[repr(C)]
 pub struct Fabric {
     handle: fid_fabric,
-    /// Shared with everything that is opened in it.
-    users: Arc<()>,
 }
 
 // SAFETY: `repr(C)`, and the handle is first.
@@ -38,11 +36,6 @@ impl Fabric {
     pub fn api(&self) -> u32 {
         self.handle.api_version
     }
-
-    /// A share in the fabric: it cannot be closed while there is one.
-    pub fn share(&self) -> Arc<()> {
-        Arc::clone(&self.users)
-    }
 }
 
 /// `fi_fabric`.
@@ -60,17 +53,13 @@ pub unsafe extern "C" fn open(
             api_version: attr.api_version,
         };
         // SAFETY: the caller wants the answer there.
-        unsafe { *fabric = give(Fabric { handle, users: Arc::default() }) };
+        unsafe { *fabric = give(Fabric { handle }) };
         Ok(())
     })
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     call(|| {
-        // SAFETY: the handle of a fabric that is open.
-        if Arc::strong_count(&unsafe { of::<Fabric, _>(fid) }.users) > 1 {
-            return Err(Fail::BUSY);
-        }
         // SAFETY: it is open, and no longer used.
         drop(unsafe { take::<Fabric, _>(fid) });
         Ok(())
@@ -108,15 +97,14 @@ unsafe extern "C" fn open_domain2(
 }
 
 unsafe extern "C" fn open_eq(
-    fabric: *mut fid_fabric,
+    _: *mut fid_fabric,
     attr: *mut fi_eq_attr,
     queue: *mut *mut fid_eq,
     context: *mut c_void,
 ) -> c_int {
     call(|| {
-        // SAFETY: an open fabric, and attributes or none.
-        let (fabric, attr) = unsafe { (of::<Fabric, _>(fabric), attr.as_ref()) };
-        let new = eq::open(fabric, attr, context)?;
+        // SAFETY: the caller gives attributes or none.
+        let new = eq::open(unsafe { attr.as_ref() }, context)?;
         // SAFETY: the caller wants the answer there.
         unsafe { *queue = new };
         Ok(())
@@ -134,7 +122,7 @@ unsafe extern "C" fn try_wait(_: *mut fid_fabric, fids: *mut *mut fid, count: c_
             // SAFETY: as above; every object begins with its `fid`.
             let class = unsafe { (*object).fclass };
             let may_sleep = match class {
-                // SAFETY (each): the class says what it is.
+                // SAFETY: the class says what it is.
                 FI_CLASS_CQ => unsafe { of::<cq::Cq, _>(object) }.queue().arm(),
                 // SAFETY: as above.
                 FI_CLASS_CNTR => unsafe { of::<cntr::Cntr, _>(object) }.counter().arm(),

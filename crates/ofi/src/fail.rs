@@ -18,7 +18,6 @@ impl Fail {
     pub const BAD_FLAGS: Fail = Fail(abi::FI_EBADFLAGS);
     pub const BAD_STATE: Fail = Fail(abi::FI_EOPBADSTATE);
     pub const BUSY: Fail = Fail(abi::FI_EBUSY);
-    pub const CANCELED: Fail = Fail(abi::FI_ECANCELED);
     pub const INVAL: Fail = Fail(abi::FI_EINVAL);
     pub const KEY: Fail = Fail(abi::FI_ENOKEY);
     pub const NO_AV: Fail = Fail(abi::FI_ENOAV);
@@ -30,11 +29,9 @@ impl Fail {
     pub const NO_PROTO_OPT: Fail = Fail(abi::FI_ENOPROTOOPT);
     pub const NO_SYS: Fail = Fail(abi::FI_ENOSYS);
     pub const NOT_SUPPORTED: Fail = Fail(abi::FI_EOPNOTSUPP);
-    pub const OTHER: Fail = Fail(abi::FI_EOTHER);
     pub const SIZE: Fail = Fail(abi::FI_EMSGSIZE);
     pub const TIMED_OUT: Fail = Fail(abi::FI_ETIMEDOUT);
     pub const TOO_SMALL: Fail = Fail(abi::FI_ETOOSMALL);
-    pub const TRUNC: Fail = Fail(abi::FI_ETRUNC);
 }
 
 impl From<&Error> for Fail {

@@ -5,7 +5,7 @@
 //!
 //! | module | is | opened by |
 //! |---|---|---|
-//! | `info` | what the provider offers, and whether that is what an application asks for | `fi_getinfo` |
+//! | `info` | what the provider offers, and whether an application wants that | `fi_getinfo` |
 //! | `fabric`, `domain` | what the other objects belong to | `fi_fabric`, `fi_domain` |
 //! | `av` | addresses of peers; their numbers are Weft's peer numbers | `fi_av_open` |
 //! | `mr` | memory that peers may reach | `fi_mr_reg` |
@@ -18,6 +18,7 @@
 //!
 //! The library is loaded by any libfabric from 1.17 on. It is built without libfabric's headers and
 //! is not linked to it: `core` finds the functions of the one that has loaded it.
+#![allow(clippy::too_many_arguments, reason = "libfabric's functions have as many")]
 
 pub mod abi;
 mod av;

@@ -57,14 +57,20 @@ unsafe fn register(
     if wish.pieces.is_empty() || wish.pieces.len() > crate::info::IOV_MAX {
         return Err(Fail::INVAL);
     }
-    let pieces: Vec<(*mut u8, usize)> =
+    let mut pieces: Vec<(*mut u8, usize)> =
         wish.pieces.iter().map(|piece| (piece.iov_base.cast(), piece.iov_len)).collect();
+    // Some applications register all there is, from address zero on. No memory is there, so that
+    // the region may begin one byte later.
+    let mut base = if domain.virtual_addresses { pieces[0].0.addr() as u64 } else { 0 };
+    if pieces[0].0.is_null() && pieces[0].1 > 0 {
+        pieces[0] = (std::ptr::without_provenance_mut(1), pieces[0].1 - 1);
+        base = 1;
+    }
     // SAFETY: the application keeps registered memory valid until it closes the region, and
     // `close` waits until peers' operations with it have ended.
     let buf = unsafe { Buf::from_pieces(&pieces) };
     let rights =
         Rights { get: wish.access & FI_REMOTE_READ != 0, put: wish.access & FI_REMOTE_WRITE != 0 };
-    let base = if domain.virtual_addresses { pieces[0].0.addr() as u64 } else { 0 };
     let wanted = (!domain.own_keys).then_some(wish.key);
     let key = domain.windows.open(wanted, &buf, rights, base).map_err(|_| Fail::KEY)?;
     let new =

@@ -2,8 +2,11 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 
 use crate::abi::{FI_ENOSYS, fi_ops, fid};
+use crate::core::{Level, Part, log};
+use crate::fail::Fail;
 
 /// An object of the provider.
 ///
@@ -37,6 +40,21 @@ pub fn give<T: Object>(object: T) -> *mut T::Handle {
 pub unsafe fn take<T: Object, H>(handle: *mut H) -> Box<T> {
     // SAFETY: the box's pointer went out through `give`.
     unsafe { Box::from_raw(handle.cast::<T>()) }
+}
+
+/// Whether an object can be closed, for nothing else stands on it.
+///
+/// # Errors
+/// [`Fail::BUSY`].
+pub fn unused<T>(shared: &Arc<T>, what: &str) -> Result<(), Fail> {
+    match Arc::strong_count(shared) - 1 {
+        0 => Ok(()),
+        others => {
+            let text = format_args!("the {what} is not closed: {others} objects still use it");
+            log(Level::Info, Part::Core, text);
+            Err(Fail::BUSY)
+        }
+    }
 }
 
 /// The head of an object of `class`.

@@ -34,6 +34,7 @@ pub const KNOWN: &[Variable] = &[
         "eth1,eth2 or !eth0",
         "network interfaces to use or to leave alone",
     ),
+    variable("WEFT_JOB_KEY", "32 hexadecimal digits", "the job's key, for MPI programs"),
     variable("WEFT_LINKS", "packet,udp", "kinds of links to use, best first"),
     variable("WEFT_LOG", "error, warn, info, debug, trace", "what is logged to standard error"),
     variable("WEFT_NODE", "a number", "this node's id, where the kernel's own would mislead"),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::abi::*;
 use crate::domain::Shared;
 use crate::fail::{Fail, call, count, guard};
-use crate::object::{Object, give, head, of, ops, table, take};
+use crate::object::{Object, give, head, of, ops, table, take, unused};
 use crate::wait::Sources;
 
 pub use queue::{Entry, Failure, Queue};
@@ -108,9 +108,7 @@ pub fn open(
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     call(|| {
         // SAFETY: the handle of a queue that is open.
-        if Arc::strong_count(&unsafe { of::<Cq, _>(fid) }.queue) > 1 {
-            return Err(Fail::BUSY);
-        }
+        unused(&unsafe { of::<Cq, _>(fid) }.queue, "completion queue")?;
         // SAFETY: it is open, and no longer used.
         drop(unsafe { take::<Cq, _>(fid) });
         Ok(())

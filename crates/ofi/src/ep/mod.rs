@@ -161,7 +161,7 @@ impl Ep {
         match unsafe { (*other).fclass } {
             FI_CLASS_EQ => Ok(()),
             FI_CLASS_AV => {
-                // SAFETY (here and below): the class says what it is.
+                // SAFETY: the class says what it is.
                 bound.av = Some(Arc::clone(unsafe { of::<Av, _>(other) }.vector()));
                 Ok(())
             }

@@ -31,7 +31,7 @@ pub fn check(version: u32, hints: &fi_info) -> Verdict {
     rule([0, offer::ADDRESS_FORMAT].contains(&hints.addr_format), || {
         format!("addresses of format {} are not Weft's", hints.addr_format)
     })?;
-    // SAFETY (each of the five): a part is missing, or whole, by libfabric's rules.
+    // SAFETY: a part is missing, or whole, by libfabric's rules.
     if let Some(attr) = unsafe { hints.ep_attr.as_ref() } {
         endpoint(attr)?;
     }

@@ -22,7 +22,7 @@ pub fn fill(core: &Core, api: u32, hints: Option<&fi_info>) -> Result<*mut fi_in
 }
 
 fn parts(info: &mut fi_info, api: u32, hints: Option<&fi_info>) -> Result<(), Fail> {
-    // SAFETY (each of these): hints have a part whole, or not.
+    // SAFETY: hints have a part whole, or not.
     let (tx_hints, rx_hints) = match hints {
         None => (None, None),
         // SAFETY: as above.
@@ -36,7 +36,7 @@ fn parts(info: &mut fi_info, api: u32, hints: Option<&fi_info>) -> Result<(), Fa
     info.mode = 0;
     info.addr_format = offer::ADDRESS_FORMAT;
     info.handle = hints.map_or(std::ptr::null_mut(), |h| h.handle);
-    // SAFETY (both blocks): an `fi_info` that libfabric has made has all its parts.
+    // SAFETY: an `fi_info` that libfabric has made has all its parts.
     let (tx, rx, ep) =
         unsafe { (info.tx_attr.as_mut(), info.rx_attr.as_mut(), info.ep_attr.as_mut()) };
     // SAFETY: as above.
