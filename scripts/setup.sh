@@ -20,6 +20,7 @@ missing_packages() {
     python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
     case " $* " in *" test "*)
         have tshark || echo tshark
+        have fi_pingpong || echo libfabric-bin
     esac
 }
 
