@@ -21,6 +21,7 @@ missing_packages() {
     python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
     case " $* " in *" test "*)
         have tshark || echo tshark
+        have fi_pingpong || echo libfabric-bin
     esac
     case " $* " in *" test-mpi "*)
         have fi_pingpong || echo libfabric-bin
