@@ -97,6 +97,8 @@ pub fn open(
 ) -> Result<*mut fid_domain, Fail> {
     // SAFETY: an `fi_info` of ours has all its parts.
     let attr = unsafe { info.domain_attr.as_ref() }.ok_or(Fail::INVAL)?;
+    // An MPI program has no log of its own for warnings.
+    weft::log::to_standard_error("warn");
     let options = ContextOptions::from_env().map_err(|error| {
         log(Level::Warn, Part::Domain, format_args!("{error}"));
         Fail::from(error)

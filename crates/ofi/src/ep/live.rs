@@ -91,6 +91,8 @@ pub struct State {
     /// Messages taken out of the matching, by the context they were claimed with.
     pub claimed: HashMap<u64, Matched>,
     pub groups: Groups,
+    /// Peers whose death has been told.
+    mourned: Vec<u32>,
 }
 
 impl State {
@@ -100,6 +102,17 @@ impl State {
         match self.peers.get(usize::try_from(number).unwrap_or(usize::MAX)) {
             Some(&peer) if peer != NOBODY => Ok(peer),
             _ => Err(Fail::INVAL),
+        }
+    }
+
+    /// Names a dead peer to people, once: no error number can.
+    #[cold]
+    pub fn mourn(&mut self, error: &Error) {
+        let Error::PeerDead { peer, name, why } = error else { return };
+        if !self.mourned.contains(&peer.0) {
+            self.mourned.push(peer.0);
+            let number = self.number(peer.0);
+            tracing::error!("{name}, number {number} of the job's addresses, is gone: {why}");
         }
     }
 
@@ -229,6 +242,9 @@ impl Live {
         match occurrence {
             Occurrence::Ended { cookie, result, placed } => {
                 let mark = Mark(cookie.mark);
+                if let Err(error) = &result {
+                    state.mourn(error);
+                }
                 match mark.group() {
                     None => bound.ended(state, cookie.context, mark, result, placed),
                     Some(group) => {

@@ -119,7 +119,7 @@ impl Ep {
         }
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
-            turn.inject(peer, &message.envelope(), bytes).map_err(|e| self.lost(&e))
+            turn.inject(peer, &message.envelope(), bytes).map_err(|e| self.lost(state, &e))
         })?;
         bound.ended_at_once(0, Mark::new(message.kind(), false), bytes.len());
         Ok(())
@@ -144,7 +144,7 @@ impl Ep {
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
             let cookie = Some(Cookie { context, mark: mark.0 });
-            match turn.send(peer, &envelope, buf, cookie).map_err(|e| self.lost(&e))? {
+            match turn.send(peer, &envelope, buf, cookie).map_err(|e| self.lost(state, &e))? {
                 Sent::Ended => bound.ended_at_once(context, mark, buf.len()),
                 Sent::UnderWay => {}
             }
@@ -171,7 +171,7 @@ impl Ep {
             let peer = state.peer(message.number)?;
             if flags & FI_DELIVERY_COMPLETE == 0 {
                 if let Some(copy) = &copy {
-                    turn.inject(peer, &envelope, copy).map_err(|e| self.lost(&e))?;
+                    turn.inject(peer, &envelope, copy).map_err(|e| self.lost(state, &e))?;
                     bound.ended_at_once(context, mark, copy.len());
                 }
                 return Ok(());
@@ -185,7 +185,10 @@ impl Ep {
                 Some(copy) => turn.inject(peer, &envelope, copy).map(|()| Sent::Ended),
                 None => turn.send(peer, &envelope, buf, Some(own)),
             };
-            let sent = sent.map_err(|e| self.lost(&e)).inspect_err(|_| state.groups.drop(group))?;
+            let sent = sent.map_err(|e| {
+                state.groups.drop(group);
+                self.lost(state, &e)
+            })?;
             if sent == Sent::Ended {
                 let status = super::status(peer, buf.len());
                 state.groups.part_ended(group, Ok(Some(status)));

@@ -11,7 +11,7 @@ mod rma;
 mod tagged;
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft::endpoint::Status;
@@ -51,8 +51,6 @@ pub struct Ep {
     transmit_flags: u64,
     receive_flags: u64,
     least: AtomicUsize,
-    /// A lost peer is named once.
-    warned: AtomicBool,
 }
 
 // SAFETY: `repr(C)`, and the handle is first.
@@ -126,7 +124,6 @@ pub fn open(
         transmit_flags: tx.map_or(0, |attr| attr.op_flags),
         receive_flags: rx.map_or(0, |attr| attr.op_flags),
         least: AtomicUsize::new(LEAST),
-        warned: AtomicBool::new(false),
     }))
 }
 
@@ -140,13 +137,11 @@ impl Ep {
         self.least.load(Ordering::Relaxed)
     }
 
-    /// Why an operation could not be started. The log names the peer, which the error number does
-    /// not.
+    /// Why an operation could not be started.
     #[cold]
-    fn lost(&self, error: &Error) -> Fail {
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            log(Level::Warn, Part::EpData, format_args!("{error}"));
-        }
+    fn lost(&self, state: &mut State, error: &Error) -> Fail {
+        state.mourn(error);
+        log(Level::Info, Part::EpData, format_args!("{error}"));
         Fail::from(error)
     }
 

@@ -67,7 +67,7 @@ impl Ep {
             }
             if parts == 1 {
                 let cookie = Cookie { context, mark: mark.0 };
-                return part(turn, peer, 0, Some(cookie)).map_err(|e| self.lost(&e));
+                return part(turn, peer, 0, Some(cookie)).map_err(|e| self.lost(state, &e));
             }
             let group = state.groups.begin(context, mark, parts);
             let cookie = Cookie { context, mark: mark.part(group).0 };
@@ -75,7 +75,7 @@ impl Ep {
                 let Err(error) = part(turn, peer, at, Some(cookie)) else { continue };
                 if at == 0 {
                     state.groups.drop(group);
-                    return Err(self.lost(&error));
+                    return Err(self.lost(state, &error));
                 }
                 if let Some(whole) = state.groups.part_ended(group, Err(error)) {
                     bound.ended(state, whole.context, whole.mark, whole.result, None);

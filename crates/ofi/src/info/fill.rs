@@ -2,6 +2,8 @@
 
 use std::ffi::CStr;
 
+use weft::address::Address;
+
 use super::offer;
 use crate::abi::*;
 use crate::core::Core;
@@ -150,23 +152,35 @@ fn mr_mode(api: u32, asked: i32) -> i32 {
 }
 
 /// The peer that the application has in mind, and its own address, come back as they were given.
+/// Where it gave none of its own, one that stands for any is told.
 fn addresses(info: &mut fi_info, hints: Option<&fi_info>) -> Result<(), Fail> {
-    let Some(hints) = hints else { return Ok(()) };
     let copy = |address: *const std::ffi::c_void, len: usize| {
         if address.is_null() || len == 0 {
             return Ok((std::ptr::null_mut(), 0));
         }
-        // SAFETY: the hints hold so many bytes there; libfabric frees the copy.
+        // SAFETY: libfabric frees what was allocated so.
         let copy = unsafe { libc::malloc(len) };
         if copy.is_null() {
             return Err(Fail::NO_MEM);
         }
-        // SAFETY: the copy has room, and is elsewhere.
+        // SAFETY: the source has so many bytes; the copy has room, and is elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(address.cast::<u8>(), copy.cast(), len) };
         Ok((copy, len))
     };
-    (info.dest_addr, info.dest_addrlen) = copy(hints.dest_addr, hints.dest_addrlen)?;
-    (info.src_addr, info.src_addrlen) = copy(hints.src_addr, hints.src_addrlen)?;
+    (info.dest_addr, info.dest_addrlen) = match hints {
+        Some(hints) => copy(hints.dest_addr, hints.dest_addrlen)?,
+        None => (std::ptr::null_mut(), 0),
+    };
+    let given = hints.filter(|hints| !hints.src_addr.is_null());
+    (info.src_addr, info.src_addrlen) = match given {
+        Some(hints) => copy(hints.src_addr, hints.src_addrlen)?,
+        None => {
+            // An endpoint's own address is known when it is open; this says how one looks.
+            let host = weft_sys::ns::host_name();
+            let address = Address::new(0, 0, 0, std::process::id(), &host).encode();
+            copy(address.as_ptr().cast(), address.len())?
+        }
+    };
     Ok(())
 }
 
