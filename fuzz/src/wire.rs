@@ -25,7 +25,8 @@ pub fn chunks(bytes: &[u8], end: usize) {
         match chunk {
             Chunk::Message { payload, .. }
             | Chunk::Fragment { payload, .. }
-            | Chunk::Data { payload, .. } => {
+            | Chunk::Data { payload, .. }
+            | Chunk::Push { payload, .. } => {
                 assert!(payload.start >= at && payload.end <= next);
                 assert!(bytes.get(payload).is_some());
             }

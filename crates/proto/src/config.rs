@@ -18,6 +18,14 @@ pub struct Config {
     /// messages that overtook others.
     pub window_bytes: u64,
 
+    /// Bytes of an announced payload that are sent at once, before they are asked for: as many as
+    /// keep the wire busy until the pull is there. 0: none.
+    pub push_bytes: u64,
+    /// Frames of the first burst of a large message; the later ones grow.
+    pub first_burst_frames: usize,
+    /// Announcements with pushed pieces that may be under way to one peer.
+    pub push_most: u32,
+
     /// The congestion control of every path.
     pub congestion: Algorithm,
     /// Frames on the way before the first acknowledgement. Small: many may send to one at once, and
@@ -92,6 +100,9 @@ impl Default for Config {
             outbox_messages: 2048,
             window_messages: 1024,
             window_bytes: 512 * 1024,
+            push_bytes: 128 * 1024,
+            first_burst_frames: 16,
+            push_most: 8,
             congestion: Algorithm::Delay,
             initial_frames: 16,
             ack_every: 32,

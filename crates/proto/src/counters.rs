@@ -30,6 +30,10 @@ counters! {
     messages_received,
     /// Messages announced.
     announced,
+    /// Messages of which pieces were sent before they were pulled.
+    pushed,
+    /// Pushed pieces that came when there was no place for them.
+    pushed_in_vain,
     /// Pulls begun.
     pulls,
     /// Bulk bytes sent for the first time.

@@ -59,6 +59,8 @@ enum Keeper {
     Owned(Arc<Vec<u8>>),
     /// A loan: the count of `Buf`s that stand on the memory, which lives in the frame of `lend`.
     Loan(NonNull<AtomicUsize>),
+    /// The promise of `from_raw`'s caller, who keeps it until no clone of the token is left.
+    Token(Arc<()>),
 }
 
 // SAFETY: a `Buf` is addresses of memory that its keeper keeps valid on any thread; the count of a
@@ -146,6 +148,14 @@ impl Buf {
         Buf { first: Piece { ptr, len }, rest: None, len, keeper: Keeper::Promise }
     }
 
+    /// The same memory, with a token by which its owner can tell whether a `Buf` that was made from
+    /// this one still exists: then [`Arc::strong_count`] is over 1.
+    #[must_use]
+    pub fn with_token(&self, token: &Arc<()>) -> Buf {
+        let keeper = Keeper::Token(token.clone());
+        Buf { first: self.first, rest: self.rest.clone(), len: self.len, keeper }
+    }
+
     /// Several pieces as one row of bytes.
     ///
     /// # Safety
@@ -196,6 +206,7 @@ impl Buf {
                 unsafe { count.as_ref() }.fetch_add(1, Ordering::Relaxed);
                 Keeper::Loan(*count)
             }
+            Keeper::Token(token) => Keeper::Token(token.clone()),
         };
         Buf { first, rest, len, keeper }
     }
@@ -218,20 +229,22 @@ impl Buf {
 
     /// The same memory, cut off after `len` bytes.
     pub fn truncated(&self, len: usize) -> Buf {
-        if len >= self.len {
+        self.range(0, len)
+    }
+
+    /// The bytes from `offset` on, `len` of them or fewer where the memory ends.
+    pub fn range(&self, offset: usize, len: usize) -> Buf {
+        if offset == 0 && len >= self.len {
             return self.clone();
         }
-        let mut left = len;
         let mut cut: Vec<Piece> = Vec::new();
-        for piece in self.pieces() {
-            let take = piece.len.min(left);
-            left -= take;
-            if take > 0 || cut.is_empty() {
-                cut.push(Piece { ptr: piece.ptr, len: take });
-            }
-        }
-        let rest: Box<[Piece]> = cut[1..].into();
-        self.with(cut[0], (!rest.is_empty()).then_some(rest), len)
+        let mut only = Piece { ptr: self.first.ptr, len: 0 };
+        let covered = self.each(offset, len, |at, _, len| {
+            let piece = Piece { ptr: NonNull::new(at).unwrap_or(NonNull::dangling()), len };
+            // Memory in one piece, the usual case, costs no allocation.
+            if only.len == 0 { only = piece } else { cut.push(piece) }
+        });
+        self.with(only, (!cut.is_empty()).then(|| cut.into()), covered)
     }
 
     /// Copies bytes out of the memory, from `offset` on, and says how many there were: less than
@@ -317,7 +330,23 @@ mod tests {
         let cut = buf.truncated(4);
         assert_eq!((cut.len(), cut.pieces().count()), (4, 2));
         assert_eq!(buf.truncated(0).len(), 0);
+        let middle = buf.range(2, 2);
+        assert_eq!((middle.len(), middle.pieces().count()), (2, 2));
+        assert_eq!((buf.range(4, 9).len(), buf.range(9, 1).len()), (1, 0));
         assert_eq!((a, b), ([1, 9, 9], [9, 9]));
+    }
+
+    #[test]
+    fn a_token_tells_whether_the_memory_is_in_use() {
+        let mut bytes = [1u8; 4];
+        let token = Arc::new(());
+        // SAFETY: `bytes` outlives `buf`, and is not touched while it is used.
+        let buf = unsafe { Buf::from_raw(bytes.as_mut_ptr(), 4) }.with_token(&token);
+        let part = buf.range(1, 2);
+        drop(buf);
+        assert_eq!(Arc::strong_count(&token), 2);
+        drop(part);
+        assert_eq!(Arc::strong_count(&token), 1);
     }
 
     #[test]

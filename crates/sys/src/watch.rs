@@ -21,6 +21,52 @@ impl Waker {
     }
 }
 
+/// A descriptor that is readable from [`Signal::set`] to [`Signal::clear`], for programs that sleep
+/// on descriptors of their own.
+#[derive(Debug)]
+pub struct Signal {
+    event: OwnedFd,
+}
+
+impl Signal {
+    /// One that is not set.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn new() -> io::Result<Signal> {
+        Ok(Signal { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+    }
+
+    /// Makes it readable.
+    pub fn set(&self) {
+        // Fails only when the counter is full: then it is readable already.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// Makes it unreadable.
+    pub fn clear(&self) {
+        // Fails when it was not set.
+        let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
+    }
+}
+
+impl AsFd for Signal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+/// Waits until a descriptor is readable, at most `timeout_ns`; `false` if it is not by then.
+pub fn readable(fd: BorrowedFd<'_>, timeout_ns: u64) -> bool {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    let timeout = Timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as i64,
+        tv_nsec: (timeout_ns % 1_000_000_000) as _,
+    };
+    poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready > 0)
+}
+
 /// Descriptors to sleep on.
 pub struct Watch {
     epoll: OwnedFd,

@@ -102,6 +102,14 @@ impl Device for Composite {
         Err(Error::unreachable(peer, address, refusals.join("; ")))
     }
 
+    fn welcome(&mut self) -> Result<(), Error> {
+        self.devices.iter_mut().try_for_each(|d| d.welcome())
+    }
+
+    fn stranger(&mut self) -> Option<Address> {
+        self.devices.iter_mut().find_map(|d| d.stranger())
+    }
+
     #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError> {
         let at = self.of(peer).ok_or(SendError::Failed(Error::UnknownPeer { peer }))?;
@@ -181,6 +189,10 @@ impl Device for Composite {
         for device in &mut self.devices {
             device.flush(now_ns);
         }
+    }
+
+    fn is_lively(&self, now_ns: u64) -> bool {
+        self.devices.iter().any(|d| d.is_lively(now_ns))
     }
 
     fn busy(&self) -> bool {

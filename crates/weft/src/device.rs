@@ -128,6 +128,21 @@ pub trait Device: Send {
     /// When the device cannot reach it.
     fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error>;
 
+    /// Gets ready to be found by processes of the job that are not associated: opens what is opened
+    /// lazily otherwise.
+    ///
+    /// # Errors
+    /// When nothing can be opened.
+    fn welcome(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// A process of the job that wants to speak with this one and is not associated. Associate it,
+    /// and its messages come in; it waits until then.
+    fn stranger(&mut self) -> Option<Address> {
+        None
+    }
+
     /// Makes room for a message of exactly `len` bytes to `peer`, to be filled in place through
     /// [`Device::space`], then [`Device::commit`]ted; a second reserve without a commit forgets the
     /// first.
@@ -200,6 +215,12 @@ pub trait Device: Send {
     /// Hands everything that waits for company (small messages sharing a frame, acknowledgements
     /// saved up) to the medium now.
     fn flush(&mut self, now_ns: u64);
+
+    /// Whether what is under way goes on within microseconds, as the pieces of a large message do:
+    /// then who has a core to itself does better not to sleep, however long it has waited.
+    fn is_lively(&self, _now_ns: u64) -> bool {
+        false
+    }
 
     /// Whether messages or acknowledgements are still on their way out: a process that ends should
     /// go on polling until this is `false`, or a limit is reached.

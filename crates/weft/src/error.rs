@@ -133,6 +133,26 @@ pub enum Error {
         /// The number.
         peer: PeerId,
     },
+    /// A window's key is in use.
+    #[error("there is a window with key {key:#x} already: close it first, or use another key")]
+    KeyTaken {
+        /// The key.
+        key: u64,
+    },
+    /// A peer refused an operation on its memory.
+    #[error("rank {peer} refused an operation on its memory: {why}")]
+    Refused {
+        /// Whose memory.
+        peer: PeerId,
+        /// What was wrong, and what to do.
+        why: String,
+    },
+    /// Bytes that should say where a process can be reached do not.
+    #[error("the address of a process cannot be read: {why}")]
+    BadAddress {
+        /// What is wrong with it.
+        why: String,
+    },
     /// A message is too long for the way it is sent.
     #[error(
         "a message of {len} bytes is too long here, {max} is the limit: send it by an endpoint"

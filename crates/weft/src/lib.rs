@@ -35,6 +35,7 @@
 //! | | Ethernet: the protocol engine over lossy links | [`ether`] |
 //! | | the process itself | [`loopback`] |
 //! | | several devices as one, by a table | [`composite`] |
+//! | windows | memory that peers read, write and change by themselves | [`remote`] |
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
 //! | survey | who is reached over which link, how fast, without a job | [`survey`] |
 //!
@@ -47,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod collective;
 pub mod composite;
 pub mod context;
 pub mod device;
@@ -56,6 +58,7 @@ pub mod error;
 pub mod ether;
 pub mod log;
 pub mod loopback;
+pub mod remote;
 pub mod shm;
 pub mod survey;
 pub mod wireup;

@@ -22,6 +22,13 @@ const YIELD_LONG_NS: u64 = 4_000;
 /// again.
 const CROWDED_WAITS: (u32, u32) = (4, 256);
 
+/// Polls in vain for so long, with less than this gap between them, are a wait.
+const IDLE_NS: u64 = 1_000_000;
+const IDLE_GAP_NS: u64 = 20_000;
+
+/// Where cores are not free, so many polls in vain give the processor away before one sleeps.
+const IDLE_CROWDED_ROUNDS: u32 = 3;
+
 /// What to do after a round of polls that found nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
@@ -40,12 +47,24 @@ pub(crate) struct Patience {
     crowded: u32,
     /// How many they will be the next time.
     next_crowded: u32,
+    /// When polls in vain began, when the last was, and when a yield was last made for them.
+    idle_since_ns: u64,
+    idle_last_ns: u64,
+    idle_yield_ns: u64,
 }
 
 impl Patience {
     /// `ranks` processes of the job share `cores` cores here.
     pub(crate) fn new(spin_ns: u64, ranks: usize, cores: usize) -> Patience {
-        Patience { spin_ns, outnumbered: ranks > cores, crowded: 0, next_crowded: CROWDED_WAITS.0 }
+        Patience {
+            spin_ns,
+            outnumbered: ranks > cores,
+            crowded: 0,
+            next_crowded: CROWDED_WAITS.0,
+            idle_since_ns: 0,
+            idle_last_ns: 0,
+            idle_yield_ns: 0,
+        }
     }
 
     /// Polls in the next round.
@@ -68,6 +87,40 @@ impl Patience {
             (false, true) => Next::Yield,
             (false, false) => Next::Spin,
         }
+    }
+
+    /// Learns how many processes of the job share so many cores.
+    pub(crate) fn share_cores(&mut self, ranks: usize, cores: usize) {
+        self.outnumbered = ranks > cores;
+    }
+
+    /// What to do in the `rounds`th poll in a row, at `now_ns`, that a caller who polls for ever
+    /// made in vain. One who does other work between its polls is not put to sleep.
+    pub(crate) fn idle(&mut self, rounds: u32, now_ns: u64) -> Next {
+        if rounds <= 1 || now_ns.saturating_sub(self.idle_last_ns) > IDLE_GAP_NS {
+            self.idle_since_ns = now_ns;
+            self.idle_yield_ns = now_ns;
+        }
+        self.idle_last_ns = now_ns;
+        let waited = now_ns - self.idle_since_ns;
+        if self.polls() == CROWDED_POLLS {
+            self.crowded = self.crowded.saturating_sub(1);
+            let wait = rounds < IDLE_CROWDED_ROUNDS;
+            return if wait { Next::Yield } else { Next::Sleep };
+        }
+        if waited > IDLE_NS {
+            Next::Sleep
+        } else if now_ns - self.idle_yield_ns >= YIELD_INTERVAL_NS {
+            self.idle_yield_ns = now_ns;
+            Next::Yield
+        } else {
+            Next::Spin
+        }
+    }
+
+    /// The caller has slept in [`Patience::idle`]'s name until `now_ns`.
+    pub(crate) fn idled(&mut self, now_ns: u64) {
+        self.idle_last_ns = now_ns;
     }
 
     /// Learns from how long a yield took.
@@ -109,6 +162,30 @@ mod tests {
         p.yielded(1_000);
         p.yielded(100_000);
         assert_eq!((0..5).filter(|_| p.next(0, 0) == Next::Sleep).count(), 4);
+    }
+
+    #[test]
+    fn polls_in_vain_yield_and_in_the_end_sleep_unless_other_work_lies_between_them() {
+        let mut p = Patience::new(SPIN_NS, 2, 2);
+        assert_eq!(p.idle(1, 100), Next::Spin);
+        assert_eq!(p.idle(16, 3_000), Next::Spin);
+        assert_eq!(p.idle(32, 6_000), Next::Yield);
+        assert_eq!(p.idle(48, 7_000), Next::Spin);
+        for at in (10_000..=1_000_000).step_by(10_000) {
+            assert_ne!(p.idle(100, at), Next::Sleep);
+        }
+        assert_eq!(p.idle(100, 1_010_000), Next::Sleep);
+        p.idled(2_000_000);
+        assert_eq!(p.idle(101, 2_001_000), Next::Sleep);
+        assert_eq!(p.idle(102, 2_050_000), Next::Spin);
+    }
+
+    #[test]
+    fn outnumbered_ranks_yield_a_little_and_then_sleep_when_they_poll_in_vain() {
+        let mut p = Patience::new(SPIN_NS, 1, 2);
+        p.share_cores(3, 2);
+        let all: Vec<Next> = (1..=4).map(|round| p.idle(round, u64::from(round))).collect();
+        assert_eq!(all, [Next::Yield, Next::Yield, Next::Sleep, Next::Sleep]);
     }
 
     #[test]

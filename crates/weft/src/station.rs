@@ -11,7 +11,7 @@ use weft_sys::watch::{Waker, Watch};
 
 use crate::device::{Device, Wake};
 use crate::error::Error;
-use crate::patience::{Next, Patience};
+use crate::patience::{CROWDED_POLLS, Next, Patience};
 
 /// How often the tender looks whether the program still makes calls.
 const TICK_NS: u64 = 5_000_000;
@@ -27,6 +27,13 @@ const BRISK_WAITS: u32 = 64;
 
 /// The longest that a waiting program sleeps at one go.
 const SLEEP_NS: u64 = 500_000_000;
+
+/// A caller who polls for ever gives the processor away after so many polls that found nothing.
+const IDLE_ROUNDS: u32 = 16;
+
+/// The longest sleep within a call that was only to look whether something is there: the caller may
+/// hold a lock of its own meanwhile.
+const IDLE_SLEEP_NS: u64 = 1_000_000;
 
 /// What a station guards.
 pub(crate) trait Work: Send + 'static {
@@ -55,6 +62,8 @@ struct Shared<W> {
     /// Counts the program's calls. Not exact when threads call at once; it only has to move.
     calls: AtomicU64,
     phase: AtomicU8,
+    /// The count of calls when the program went to sleep somewhere else.
+    left_at: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -128,6 +137,7 @@ impl<W: Work> Station<W> {
             work: Mutex::new(work),
             calls: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Awake as u8),
+            left_at: AtomicU64::new(u64::MAX),
             stop: AtomicBool::new(false),
         });
         let (sleeper, _) = Sleeper::new()?;
@@ -190,7 +200,9 @@ impl<W: Work> Station<W> {
                 return None;
             }
             let next = self.patience().next(now - started, now - yielded_at);
-            match next {
+            // A single poll is all that crowded cores allow: there the others go first.
+            let lively = next == Next::Sleep && polls > 1 && work.device().is_lively(now);
+            match if lively { Next::Yield } else { next } {
                 Next::Spin => {}
                 Next::Yield => {
                     drop(work);
@@ -206,6 +218,43 @@ impl<W: Work> Station<W> {
                 }
             }
         }
+    }
+
+    /// Learns how many ranks share this node's cores.
+    pub(crate) fn share_cores(&self, ranks: usize) {
+        self.patience().share_cores(ranks, weft_sys::cpu::shared());
+    }
+
+    /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row.
+    #[inline]
+    pub(crate) fn idle(&self, rounds: u32) {
+        if rounds.is_multiple_of(IDLE_ROUNDS) || self.patience().polls() == CROWDED_POLLS {
+            self.idle_now(rounds);
+        }
+    }
+
+    fn idle_now(&self, rounds: u32) {
+        let now = now_ns();
+        let next = self.patience().idle(rounds, now);
+        match next {
+            Next::Spin => {}
+            Next::Yield => {
+                thread::yield_now();
+                self.patience().yielded(now_ns() - now);
+            }
+            Next::Sleep => {
+                let work = self.lock();
+                self.sleep(work, now, IDLE_SLEEP_NS);
+                self.patience().idled(now_ns());
+            }
+        }
+    }
+
+    /// The program goes to sleep somewhere else: the tender is to take over at once.
+    pub(crate) fn leave(&self) {
+        let calls = self.shared.calls.load(Ordering::Relaxed);
+        self.shared.left_at.store(calls, Ordering::Relaxed);
+        self.wakers.iter().for_each(Waker::wake);
     }
 
     /// A wait has ended without sleep: after many, the descriptors are watched no longer.
@@ -306,7 +355,7 @@ impl<W: Work> Tender<W> {
                 self.nap(tick);
             } else if phase == Phase::OnDoorbell as u8 {
                 self.stand_in();
-            } else if calls != seen {
+            } else if calls != seen && calls != self.shared.left_at.load(Ordering::Relaxed) {
                 seen = calls;
                 tick = TICK_NS;
                 self.sleeper.clear();

@@ -13,6 +13,7 @@
 //! | 8 | ping: asks for an acknowledgement | 4 |
 //! | 9 | flow: credit, STOP and GO | 20 |
 //! | 10 | ack: packet numbers that came | 16 + 8 for each further range |
+//! | 11 | push: a piece of a payload, sent before it was pulled | [`DATA_LEN`] + payload |
 
 use std::ops::Range;
 
@@ -27,7 +28,7 @@ pub const FRAGMENT_LEN: usize = 36;
 pub const DATA_LEN: usize = 16;
 /// The most ranges that an ack chunk has besides its first.
 pub const ACK_RANGES_MAX: usize = 31;
-/// The bits of a pull's number: it shares a word with the offset.
+/// The bits of a pull's number, and of a pushed payload's ticket: it shares a word with the offset.
 pub const PULL_ID_MASK: u64 = (1 << 48) - 1;
 
 pub(crate) const PAD: u8 = 0;
@@ -41,6 +42,7 @@ pub(crate) const DATA: u8 = 7;
 pub(crate) const PING: u8 = 8;
 pub(crate) const FLOW: u8 = 9;
 pub(crate) const ACK: u8 = 10;
+pub(crate) const PUSH: u8 = 11;
 
 pub(crate) const ANNOUNCE_LEN: usize = 44;
 pub(crate) const PULL_LEN: usize = 32;
@@ -49,6 +51,30 @@ pub(crate) const CLOSE_LEN: usize = 8;
 pub(crate) const PING_LEN: usize = 4;
 pub(crate) const FLOW_LEN: usize = 20;
 pub(crate) const ACK_LEN: usize = 16;
+
+/// How much of an announced payload its sender sends without being asked, in [`Chunk::Push`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Pushed {
+    /// Nothing.
+    #[default]
+    Nothing = 0,
+    /// The beginning; the rest when it is pulled.
+    Begun = 1,
+    /// All of it: the pull is only a receipt, and there is no hurry with it.
+    Whole = 2,
+}
+
+impl Pushed {
+    fn from_byte(byte: u8) -> Option<Pushed> {
+        match byte {
+            0 => Some(Pushed::Nothing),
+            1 => Some(Pushed::Begun),
+            2 => Some(Pushed::Whole),
+            _ => None,
+        }
+    }
+}
 
 /// One chunk. Payloads are given as ranges of the frame, so that they can be used in place.
 /// Sequence and packet numbers are the low 32 bits of longer ones.
@@ -88,6 +114,8 @@ pub enum Chunk {
         len: u64,
         /// What to pull with.
         ticket: u64,
+        /// How much of the payload follows without being asked for.
+        pushed: Pushed,
     },
     /// Asks for an announced payload.
     Pull {
@@ -99,6 +127,9 @@ pub enum Chunk {
         len: u64,
         /// What the data shall be marked with.
         pull: u64,
+        /// Whether pushed pieces came when there was no place for them, so that all must be sent
+        /// anew.
+        again: bool,
     },
     /// What was to be pulled is there no more.
     Refuse {
@@ -116,6 +147,15 @@ pub enum Chunk {
     Data {
         /// Whose.
         pull: u64,
+        /// Where it belongs.
+        offset: u64,
+        /// Where it lies in the frame.
+        payload: Range<usize>,
+    },
+    /// A piece of an announced payload, sent before it was pulled.
+    Push {
+        /// Whose: what the announcement gives to pull with.
+        ticket: u64,
         /// Where it belongs.
         offset: u64,
         /// Where it lies in the frame.
@@ -187,7 +227,7 @@ impl Chunk {
         let kind = b[0];
         let fixed = match kind {
             MESSAGE => MESSAGE_LEN,
-            DATA => DATA_LEN,
+            DATA | PUSH => DATA_LEN,
             ACK => ACK_LEN,
             FLOW => FLOW_LEN,
             FRAGMENT => FRAGMENT_LEN,
@@ -203,7 +243,7 @@ impl Chunk {
             return Err(FrameError::Chunk(kind));
         }
         let tail = match kind {
-            MESSAGE | FRAGMENT | DATA => usize::from(u16_at(b, 2)),
+            MESSAGE | FRAGMENT | DATA | PUSH => usize::from(u16_at(b, 2)),
             ACK => usize::from(b[2]) * 8,
             _ => 0,
         };
@@ -224,6 +264,11 @@ impl Chunk {
                 let word = u64_at(b, 8);
                 let pull = u64::from(seq) | (word >> 48) << 32;
                 Chunk::Data { pull, offset: word & PULL_ID_MASK, payload: tail }
+            }
+            PUSH => {
+                let word = u64_at(b, 8);
+                let ticket = u64::from(seq) | (word >> 48) << 32;
+                Chunk::Push { ticket, offset: word & PULL_ID_MASK, payload: tail }
             }
             ACK => {
                 if usize::from(b[2]) > ACK_RANGES_MAX {
@@ -255,12 +300,14 @@ impl Chunk {
                 envelope: envelope_at(b, 8),
                 len: u64_at(b, 28),
                 ticket: u64_at(b, 36),
+                pushed: Pushed::from_byte(b[1]).ok_or(FrameError::Chunk(kind))?,
             },
             PULL => Chunk::Pull {
                 seq,
                 ticket: u64_at(b, 8),
                 len: u64_at(b, 16),
                 pull: u64_at(b, 24) & PULL_ID_MASK,
+                again: b[1] != 0,
             },
             REFUSE => Chunk::Refuse { seq, pull: u64_at(b, 8) & PULL_ID_MASK },
             CLOSE => Chunk::Close { seq },

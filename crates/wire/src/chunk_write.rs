@@ -85,18 +85,18 @@ impl<'a> ChunkWriter<'a> {
     }
 
     /// The announcement of a large message.
-    pub fn announce(&mut self, seq: u32, envelope: &Envelope, len: u64, ticket: u64) {
+    pub fn announce(&mut self, seq: u32, e: &Envelope, len: u64, ticket: u64, pushed: Pushed) {
         let b = self.take(ANNOUNCE_LEN);
-        Self::lead(b, ANNOUNCE, 0, 0, seq);
-        Self::envelope(b, envelope);
+        Self::lead(b, ANNOUNCE, pushed as u8, 0, seq);
+        Self::envelope(b, e);
         put(b, 28, len.to_le_bytes());
         put(b, 36, ticket.to_le_bytes());
     }
 
     /// A request for an announced payload.
-    pub fn pull(&mut self, seq: u32, ticket: u64, len: u64, pull: u64) {
+    pub fn pull(&mut self, seq: u32, ticket: u64, len: u64, pull: u64, again: bool) {
         let b = self.take(PULL_LEN);
-        Self::lead(b, PULL, 0, 0, seq);
+        Self::lead(b, PULL, u8::from(again), 0, seq);
         put(b, 8, ticket.to_le_bytes());
         put(b, 16, len.to_le_bytes());
         put(b, 24, pull.to_le_bytes());
@@ -118,9 +118,20 @@ impl<'a> ChunkWriter<'a> {
     /// A data chunk with `len` bytes of payload, which the caller writes into what is given back.
     #[inline]
     pub fn data(&mut self, pull: u64, offset: u64, len: usize) -> &mut [u8] {
+        self.piece(DATA, pull, offset, len)
+    }
+
+    /// A piece of a payload that nobody has pulled yet, as [`ChunkWriter::data`].
+    #[inline]
+    pub fn push(&mut self, ticket: u64, offset: u64, len: usize) -> &mut [u8] {
+        self.piece(PUSH, ticket, offset, len)
+    }
+
+    #[inline(always)]
+    fn piece(&mut self, kind: u8, whose: u64, offset: u64, len: usize) -> &mut [u8] {
         let b = self.take(DATA_LEN + len);
-        Self::lead(b, DATA, 0, len, pull as u32);
-        put(b, 8, (offset & PULL_ID_MASK | (pull >> 32) << 48).to_le_bytes());
+        Self::lead(b, kind, 0, len, whose as u32);
+        put(b, 8, (offset & PULL_ID_MASK | (whose >> 32) << 48).to_le_bytes());
         &mut b[DATA_LEN..]
     }
 
@@ -192,10 +203,11 @@ mod tests {
         w.flow(true, 77, u64::MAX, 4);
         w.message(1, &envelope(), b"hello");
         w.fragment(2, &envelope(), 10, 100, b"piece");
-        w.announce(3, &envelope(), 1 << 40, 99);
-        w.pull(4, 99, 1 << 40, PULL_ID_MASK);
+        w.announce(3, &envelope(), 1 << 40, 99, Pushed::Whole);
+        w.pull(4, 99, 1 << 40, PULL_ID_MASK, true);
         w.refuse(5, 12);
         w.data(PULL_ID_MASK - 1, PULL_ID_MASK, 3).copy_from_slice(b"abc");
+        w.push(PULL_ID_MASK - 2, 7, 3).copy_from_slice(b"def");
         w.ping();
         w.close(6);
         let end = w.len() + 9;
@@ -218,7 +230,7 @@ mod tests {
     fn all_chunks_come_back_as_written() {
         let (frame, end) = frame();
         let all = decode_all(&frame, end).unwrap();
-        assert_eq!(all.len(), 11);
+        assert_eq!(all.len(), 12);
         let Chunk::Ack(ack) = &all[0] else { panic!("{:?}", all[0]) };
         assert_eq!((ack.path, ack.delay_ns, ack.largest, ack.first), (3, 55, 110, 10));
         assert_eq!(ack.ranges(&frame).collect::<Vec<_>>(), [(4, 6), (84, 1)]);
@@ -235,9 +247,12 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        assert!(matches!(all[4], Chunk::Announce { seq: 3, ticket: 99, .. }));
+        let pushed = Pushed::Whole;
+        assert!(
+            matches!(all[4], Chunk::Announce { seq: 3, ticket: 99, pushed: p, .. } if p == pushed)
+        );
         let pull = PULL_ID_MASK;
-        assert_eq!(all[5], Chunk::Pull { seq: 4, ticket: 99, len: 1 << 40, pull });
+        assert_eq!(all[5], Chunk::Pull { seq: 4, ticket: 99, len: 1 << 40, pull, again: true });
         assert_eq!(all[6], Chunk::Refuse { seq: 5, pull: 12 });
         match &all[7] {
             Chunk::Data { pull, offset: PULL_ID_MASK, payload } => {
@@ -245,7 +260,13 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        assert_eq!(all[8..], [Chunk::Ping, Chunk::Close { seq: 6 }, Chunk::Pad]);
+        match &all[8] {
+            Chunk::Push { ticket, offset: 7, payload } => {
+                assert_eq!((*ticket, &frame[payload.clone()]), (PULL_ID_MASK - 2, &b"def"[..]));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(all[9..], [Chunk::Ping, Chunk::Close { seq: 6 }, Chunk::Pad]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a message says about itself besides its payload.
 
 /// What sort of message an [`Envelope`] belongs to. Devices carry it unread; endpoints match on it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct Kind(pub u8);
 
@@ -14,6 +14,16 @@ impl Kind {
     pub const UNTAGGED: Kind = Kind(2);
     /// A message from endpoint to endpoint that no user sees.
     pub const CONTROL: Kind = Kind(3);
+    /// Bytes for a window of the receiver's memory.
+    pub const PUT: Kind = Kind(4);
+    /// The payload of a long put, whose particulars came just before in a [`Kind::CONTROL`].
+    pub const LONG_PUT: Kind = Kind(5);
+    /// Asks for bytes of a window of the receiver's memory.
+    pub const GET: Kind = Kind(6);
+    /// Asks for an atomic operation on a window of the receiver's memory.
+    pub const ATOMIC: Kind = Kind(7);
+    /// Answers a put, a get or an atomic operation.
+    pub const ANSWER: Kind = Kind(8);
 }
 
 /// Twenty bytes that travel with every message, beside the payload. Devices carry them unread.

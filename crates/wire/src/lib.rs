@@ -23,7 +23,9 @@ mod link_addr;
 
 pub use address::{ADDRESS_LEN, Address, AddressError};
 pub use burst::Burst;
-pub use chunk::{ACK_RANGES_MAX, Ack, Chunk, DATA_LEN, FRAGMENT_LEN, MESSAGE_LEN, PULL_ID_MASK};
+pub use chunk::{
+    ACK_RANGES_MAX, Ack, Chunk, DATA_LEN, FRAGMENT_LEN, MESSAGE_LEN, PULL_ID_MASK, Pushed,
+};
 pub use chunk_write::ChunkWriter;
 pub use envelope::{Envelope, Kind};
 pub use error::FrameError;

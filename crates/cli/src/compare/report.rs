@@ -45,12 +45,19 @@ pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) 
     let benches = [("lat", "there and back, median"), ("bw", "windows of 32 messages")];
     for reach in [Reach::Within, Reach::Between] {
         for (bench, title) in benches {
-            let labels: Vec<&str> = contenders
+            let mut labels: Vec<&str> = contenders
                 .iter()
                 .filter(|c| c.reach == reach && !matches!(c.means, Means::Floors(_)))
                 .map(|c| c.label.as_str())
                 .filter(|label| figures.iter().any(|f| f.bench == bench && f.device == *label))
                 .collect();
+            let mut seen = Vec::new();
+            labels.retain(|l| {
+                !seen.contains(l) && {
+                    seen.push(*l);
+                    true
+                }
+            });
             if !labels.is_empty() {
                 println!("\n{title}, {}", reach.title());
                 sizes(bench, &labels, figures).print();
@@ -60,7 +67,7 @@ pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) 
     let rest: Vec<&Figure> =
         figures.iter().filter(|f| !["lat", "bw"].contains(&f.bench.as_str())).collect();
     if !rest.is_empty() {
-        println!("\nfloors, and what else was measured");
+        println!("\nwhat else was measured");
         let mut table = Table::new(["what", "ranks", "bytes", "figure", "cpu"]);
         for f in rest {
             let cpu = f.cpu_s_per_gb.map_or(String::new(), |c| format!("{} s/GB", digits(c)));

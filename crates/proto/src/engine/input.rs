@@ -120,7 +120,10 @@ impl Engine {
         if hello.to_nonce != me.nonce {
             return Err(FrameError::Gone);
         }
-        let peer = peer.ok_or(FrameError::Stranger)?;
+        let Some(peer) = peer else {
+            self.remember_stranger(hello.from);
+            return Err(FrameError::Stranger);
+        };
         if hello.from.nonce != peer.address.nonce {
             peer.end(&mut self.hub, Cause::Restarted);
             return Err(FrameError::Gone);

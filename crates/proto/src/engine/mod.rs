@@ -5,7 +5,7 @@ mod input;
 mod output;
 mod user;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use weft_wire::{Address, JobKey, LinkId, PeerId};
 
@@ -41,12 +41,16 @@ pub struct Engine {
     held: Option<Vec<u8>>,
     /// When closing ends, done or not.
     close_at: Option<Instant>,
+    /// Processes of the job that have said hello and are no peers yet.
+    strangers: VecDeque<Address>,
 }
 
 /// Links that an engine may have.
 pub(crate) const LINKS_MAX: usize = crate::peer::PATHS_MAX;
 /// Least MTU of a link, bytes.
 const MTU_LEAST: usize = 512;
+/// Strangers that are remembered. They say hello again, so forgetting one only delays it.
+const STRANGERS_MAX: usize = 64;
 
 impl Engine {
     /// An engine for the process at `me`, in the job with `key`. `seed` spreads in time what
@@ -60,6 +64,7 @@ impl Engine {
             current: None,
             held: None,
             close_at: None,
+            strangers: VecDeque::new(),
         }
     }
 
@@ -102,6 +107,18 @@ impl Engine {
         self.nonces.insert((address.node, address.nonce), peer);
     }
 
+    /// A process that has the job's key and has said hello, but is no peer: an owner that wants to
+    /// hear of it adds it. It goes on saying hello meanwhile.
+    pub fn stranger(&mut self) -> Option<Address> {
+        self.strangers.pop_front()
+    }
+
+    fn remember_stranger(&mut self, address: Address) {
+        if self.strangers.len() < STRANGERS_MAX && !self.strangers.contains(&address) {
+            self.strangers.push_back(address);
+        }
+    }
+
     /// What has been done so far.
     pub fn counters(&self) -> Counters {
         self.hub.counters
@@ -110,6 +127,12 @@ impl Engine {
     /// What the engine is tuned with.
     pub fn config(&self) -> &Config {
         &self.hub.config
+    }
+
+    /// Whether large messages are under way, in either direction.
+    #[inline]
+    pub fn has_bulk(&self) -> bool {
+        self.hub.pulls.len() + self.hub.transfers.len() > 0
     }
 
     /// Whether bulk is expected soon, so that links whose poll costs a system call are worth

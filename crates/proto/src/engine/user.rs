@@ -1,6 +1,6 @@
 //! The user's side: sending, announcing, pulling, closing.
 
-use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
+use weft_wire::{Envelope, Kind, OpId, PeerId, Pushed, Ticket};
 
 use super::Engine;
 use crate::event::{Cause, Incoming, SendError};
@@ -146,15 +146,29 @@ impl Engine {
         if p.out.len() >= hub.config.outbox_messages {
             return Err(SendError::Full);
         }
+        let push = p.push_len(hub, len);
         let (ticket, t) = hub.transfers.take().ok_or(SendError::Full)?;
         t.peer = peer;
         t.op = op;
         t.len = len;
         t.stage = Stage::Announced;
-        t.queued = false;
+        t.queued = push > 0;
+        t.pushed = push > 0;
         p.transfers += 1;
         hub.counters.announced += 1;
-        p.push(hub, envelope, Body::Announce { len, ticket });
+        if push > 0 {
+            t.stage = Stage::Pushing { seq: p.out.end() };
+            t.pieces.start(push);
+            p.pushed += 1;
+            p.bulk.push_back(ticket);
+            hub.counters.pushed += 1;
+        }
+        let pushed = match push {
+            0 => Pushed::Nothing,
+            n if n == len => Pushed::Whole,
+            _ => Pushed::Begun,
+        };
+        p.push(hub, envelope, Body::Announce { len, ticket, pushed });
         if p.state == State::Idle {
             p.greet(hub, now);
         }
@@ -189,8 +203,7 @@ impl Engine {
             pull.received.clear();
             id
         };
-        let body = Body::Pull { ticket: ticket.0, len, pull };
-        p.push(hub, &Envelope::default(), body);
+        p.pull(hub, ticket.0, len, pull);
     }
 
     /// Takes an announcement back that the peer has not pulled yet. `true`: nothing more will be
@@ -199,15 +212,13 @@ impl Engine {
     pub fn withdraw(&mut self, now: Instant, peer: PeerId, op: OpId) -> bool {
         let _ = now;
         let hub = &mut self.hub;
-        let found = hub
-            .transfers
-            .iter()
-            .find(|(_, t)| t.peer == peer && t.op == op && t.stage == Stage::Announced);
+        let found = hub.transfers.iter().find(|(_, t)| {
+            t.peer == peer && t.op == op && !matches!(t.stage, Stage::Sending { .. })
+        });
         let Some((id, _)) = found else { return false };
-        hub.transfers.release(id);
         hub.counters.withdrawn += 1;
         if let Some(Some(p)) = self.peers.get_mut(peer.index()) {
-            p.transfers -= 1;
+            p.transfer_done(hub, id);
             if p.leaving {
                 p.leave_further(hub);
             }

@@ -9,4 +9,5 @@ pub(crate) mod buffers;
 pub(crate) mod inbox;
 pub mod matching;
 pub(crate) mod outbox;
+pub(crate) mod pushes;
 pub(crate) mod transfer;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use weft_wire::{ChunkWriter, Envelope, FRAGMENT_LEN, MESSAGE_LEN};
+use weft_wire::{ChunkWriter, Envelope, FRAGMENT_LEN, MESSAGE_LEN, Pushed};
 
 use super::buffers::RingPlaces;
 use super::transfer::Pieces;
@@ -18,9 +18,9 @@ pub(crate) enum Body {
     /// An eager message: `len` bytes at `at` in the ring.
     Eager,
     /// A message whose payload is pulled.
-    Announce { len: u64, ticket: u64 },
+    Announce { len: u64, ticket: u64, pushed: Pushed },
     /// A request for a payload.
-    Pull { ticket: u64, len: u64, pull: u64 },
+    Pull { ticket: u64, len: u64, pull: u64, again: bool },
     /// A request that cannot be met.
     Refuse { pull: u64 },
     /// The last word.
@@ -52,8 +52,10 @@ impl Item {
     fn write(&self, w: &mut ChunkWriter<'_>, seq: u32, ring: &[u8]) {
         match self.body {
             Body::Eager => w.message(seq, &self.envelope, self.payload(ring)),
-            Body::Announce { len, ticket } => w.announce(seq, &self.envelope, len, ticket),
-            Body::Pull { ticket, len, pull } => w.pull(seq, ticket, len, pull),
+            Body::Announce { len, ticket, pushed } => {
+                w.announce(seq, &self.envelope, len, ticket, pushed);
+            }
+            Body::Pull { ticket, len, pull, again } => w.pull(seq, ticket, len, pull, again),
             Body::Refuse { pull } => w.refuse(seq, pull),
             Body::Close => w.close(seq),
         }
@@ -113,6 +115,22 @@ impl Outbox {
     #[inline]
     pub fn has_more(&self) -> bool {
         self.unsent < self.end() || !self.resend.is_empty()
+    }
+
+    /// Whether an item has never been sent.
+    #[inline]
+    pub fn is_unsent(&self, seq: u64) -> bool {
+        seq >= self.unsent
+    }
+
+    /// Bytes that [`Outbox::fill`] will at least send, if nothing keeps them back: what the choice
+    /// of a path goes by. Counts no farther than the first item: where small ones wait together,
+    /// each is urgent.
+    #[inline]
+    pub fn next_bytes(&self) -> usize {
+        let first = self.resend.first().map_or(self.unsent, |r| r.start);
+        let item = first.checked_sub(self.base).and_then(|i| self.items.get(i as usize));
+        item.map_or(0, |item| item.len as usize)
     }
 
     /// Takes credit: it only grows.

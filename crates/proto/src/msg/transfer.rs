@@ -24,6 +24,24 @@ impl Pieces {
         self.lost.clear();
     }
 
+    /// Changes the length to `len`; what lies beyond it is not sent (again).
+    pub fn set_len(&mut self, len: u64) {
+        self.len = len;
+        self.lost.remove(len..u64::MAX);
+    }
+
+    /// Bytes that have been sent, each counted once.
+    #[inline]
+    pub fn sent(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether nothing has been sent.
+    #[inline]
+    pub fn is_fresh(&self) -> bool {
+        self.next == 0
+    }
+
     /// Whether there is something to send now.
     #[inline]
     pub fn has_more(&self) -> bool {
@@ -32,7 +50,7 @@ impl Pieces {
 
     /// Bytes to send now, at least.
     pub fn waiting(&self) -> u64 {
-        self.len - self.next + self.lost.first().map_or(0, |r| r.end - r.start)
+        self.len.saturating_sub(self.next) + self.lost.first().map_or(0, |r| r.end - r.start)
     }
 
     /// The next piece to send, of at most `most` bytes, and whether it is sent again.
@@ -41,7 +59,7 @@ impl Pieces {
         if let Some(range) = self.lost.take_first(most) {
             return Some((range, true));
         }
-        let end = self.len.min(self.next + most);
+        let end = self.len.min(self.next + most).max(self.next);
         let range = self.next..end;
         self.next = end;
         (!range.is_empty()).then_some((range, false))
@@ -59,12 +77,13 @@ impl Pieces {
 
     /// Whether everything has arrived.
     pub fn is_complete(&self) -> bool {
-        self.len == 0 || self.acked.first() == Some(0..self.len)
+        self.len == 0 || self.acked.first().is_some_and(|r| r.start == 0 && r.end >= self.len)
     }
 
     /// A piece was lost; whether there is now something to send again.
     pub fn on_lost(&mut self, range: Range<u64>) -> bool {
         self.lost.insert(range);
+        self.lost.remove(self.len..u64::MAX);
         for acked in self.acked.iter() {
             self.lost.remove(acked);
         }
@@ -78,6 +97,11 @@ pub(crate) enum Stage {
     /// Announced; the peer has not asked for it.
     #[default]
     Announced,
+    /// Announced; the peer has not asked for it, but the beginning is being sent.
+    Pushing {
+        /// The announcement's place in the order: it goes first.
+        seq: u64,
+    },
     /// Being sent as the answer to this pull.
     Sending {
         /// The receiver's number.
@@ -95,6 +119,8 @@ pub(crate) struct Transfer {
     pub pieces: Pieces,
     /// Whether it is in its peer's row of transfers to send from.
     pub queued: bool,
+    /// Whether it counts among its peer's pushed ones.
+    pub pushed: bool,
 }
 
 impl Default for Transfer {
@@ -106,6 +132,7 @@ impl Default for Transfer {
             stage: Stage::Announced,
             pieces: Pieces::default(),
             queued: false,
+            pushed: false,
         }
     }
 }

@@ -36,6 +36,8 @@ impl Peer {
     /// an orderly end, so the paths stay.
     fn forget(&mut self, hub: &mut Hub) {
         self.transfers = 0;
+        self.pushed = 0;
+        self.pushes.clear();
         self.bulk.clear();
         if !self.out.is_empty() {
             hub.unfinished -= 1;

@@ -51,7 +51,7 @@ impl Peer {
         if let Some(link) = self.fill_probe(hub, now, burst) {
             return Some(link);
         }
-        let bulk_first = std::mem::replace(&mut self.bulk_turn, false);
+        let bulk_first = std::mem::replace(&mut self.bulk_turn, false) || self.announces(hub);
         if bulk_first && let Some(link) = self.fill_bulk(hub, now, payloads, burst) {
             return Some(link);
         }
@@ -102,7 +102,8 @@ impl Peer {
 
     /// Messages and control words, as many as wait.
     fn fill_messages(&mut self, hub: &mut Hub, now: Instant, burst: &mut Burst) -> Option<LinkId> {
-        let Some(at) = rail::urgent(&self.paths, &hub.links, SMALL) else {
+        let bytes = self.out.next_bytes().max(SMALL);
+        let Some(at) = rail::urgent(&self.paths, &hub.links, bytes) else {
             self.paths.iter_mut().for_each(|p| p.limited = true);
             return None;
         };
@@ -189,27 +190,28 @@ impl Peer {
     ) -> bool {
         self.begin(hub, at, burst);
         let mut first = true;
+        let most = self.burst_most(hub, at);
         while let Some(&id) = self.bulk.front() {
+            if burst.bytes().len() >= most {
+                break;
+            }
             let Some(max) = frame_room(&self.paths[at], hub, burst) else { break };
             let Some(space) = burst.space(max) else { break };
             let mut w = ChunkWriter::new(space);
             let flow = first && self.words(hub, now, &mut w);
             first = false;
-            let taken = hub.transfers.get_mut(id).and_then(|t| {
-                let Stage::Sending { pull } = t.stage else { return None };
-                let room = w.room().checked_sub(DATA_LEN + 1)? as u64 + 1;
-                let (range, again) = t.pieces.take(room)?;
-                Some((pull, t.op, range, again, t.pieces.has_more()))
+            let announced = self.announces(hub).then(|| {
+                let fresh = self.paths[at].mtu - HEADER_LEN;
+                let Hub { pieces, counters, .. } = &mut *hub;
+                self.out.fill(&mut w, fresh, pieces, &mut counters.retransmits)
             });
-            let (content, more) = match taken {
-                Some((pull, op, range, again, more)) => {
-                    let len = (range.end - range.start) as usize;
-                    payloads.read(op, range.start, w.data(pull, range.start, len));
-                    hub.counters.retransmits += u64::from(again);
-                    hub.counters.bulk_bytes_sent += if again { 0 } else { len as u64 };
-                    (Content::Bulk { id, offset: range.start, len: len as u32 }, more)
-                }
-                None => (Content::Nothing, false),
+            let (content, more) = match announced {
+                // Still not: there is more before it.
+                Some(Some(content)) if self.announces(hub) => (content, true),
+                Some(Some(content)) => piece(hub, id, payloads, &mut w, Some(content)),
+                // There is no credit for it; the pieces have to wait for the pull then.
+                Some(None) => (Content::Nothing, false),
+                None => piece(hub, id, payloads, &mut w, None),
             };
             if !more {
                 self.bulk.pop_front();
@@ -237,6 +239,23 @@ impl Peer {
             self.bulk.rotate_left(1);
         }
         !burst.is_empty()
+    }
+
+    /// How many bytes the next burst of bulk may have. A receiver can do nothing with a burst
+    /// before all of it is there; so the first is short, and none is longer than all before it.
+    fn burst_most(&self, hub: &mut Hub, at: usize) -> usize {
+        let next = self.bulk.front().and_then(|&id| hub.transfers.get_mut(id));
+        let sent = next.map_or(u64::MAX, |t| t.pieces.sent());
+        let first = (hub.config.first_burst_frames * self.paths[at].mtu) as u64;
+        usize::try_from(first.max(sent)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the next transfer is a pushed one whose announcement has not been sent: both go
+    /// together.
+    #[inline]
+    fn announces(&self, hub: &mut Hub) -> bool {
+        let next = self.bulk.front().and_then(|&id| hub.transfers.get_mut(id));
+        next.is_some_and(|t| matches!(t.stage, Stage::Pushing { seq } if self.out.is_unsent(seq)))
     }
 
     /// What has to be said even if nothing else is: acknowledgements, credit, pings.
@@ -330,6 +349,41 @@ fn frame_room(path: &Path, hub: &Hub, burst: &Burst) -> Option<usize> {
         && burst.bytes().len() + spec.headroom + max <= spec.max_burst
         && path.can_send(max);
     fits.then_some(max)
+}
+
+/// Writes the next piece of a transfer, behind `before` if that is an announcement just written.
+/// Gives the frame's content, and whether the transfer has more to send.
+#[inline]
+fn piece(
+    hub: &mut Hub,
+    id: u64,
+    payloads: &mut dyn Payloads,
+    w: &mut ChunkWriter<'_>,
+    before: Option<Content>,
+) -> (Content, bool) {
+    let nothing = (before.unwrap_or(Content::Nothing), before.is_some());
+    let Some(t) = hub.transfers.get_mut(id) else { return nothing };
+    let Some(room) = w.room().checked_sub(DATA_LEN + 1) else { return nothing };
+    let announced = match before {
+        None => None,
+        Some(Content::Messages { first, count }) if t.pieces.is_fresh() => Some((first, count)),
+        Some(_) => return nothing,
+    };
+    let most = if announced.is_some() { room.min(usize::from(u16::MAX) - 1) } else { room };
+    let Some((range, again)) = t.pieces.take(most as u64 + 1) else { return nothing };
+    let (offset, len) = (range.start, (range.end - range.start) as usize);
+    let into = match t.stage {
+        Stage::Sending { pull } => w.data(pull, offset, len),
+        Stage::Announced | Stage::Pushing { .. } => w.push(id, offset, len),
+    };
+    payloads.read(t.op, offset, into);
+    hub.counters.retransmits += u64::from(again);
+    hub.counters.bulk_bytes_sent += if again { 0 } else { len as u64 };
+    let content = match announced {
+        Some((first, count)) => Content::Pushed { first, count, id, len: len as u16 },
+        None => Content::Bulk { id, offset, len: len as u32 },
+    };
+    (content, t.pieces.has_more())
 }
 
 /// Writes the header of a frame.

@@ -19,6 +19,7 @@ use crate::event::Cause;
 use crate::flow::Flow;
 use crate::msg::inbox::Inbox;
 use crate::msg::outbox::{Body, Outbox};
+use crate::msg::pushes::Pushes;
 use crate::rail::Path;
 use crate::reliable::Space;
 use crate::time::Instant;
@@ -59,8 +60,14 @@ pub(crate) struct Peer {
     pub flow: Flow,
     /// Transfers with something to send, in turn.
     pub bulk: VecDeque<u64>,
-    /// Transfers of ours to it that have not ended.
+    /// Transfers of ours to it that have not ended, and how many of them are pushed.
     pub transfers: u32,
+    pub pushed: u32,
+    /// Announcements to go before one is pushed again, and how often pushing was in vain lately.
+    pub push_wait: u32,
+    pub push_misses: u32,
+    /// What it pushes.
+    pub pushes: Pushes,
     pub greeting: Greeting,
     pub life: Life,
     /// Whether we are saying goodbye, and whether the last word is in the outbox.
@@ -75,6 +82,9 @@ pub(crate) struct Peer {
     /// The earliest entry of it in the heap of timers.
     pub timer_at: Instant,
 }
+
+/// After so many pushes in vain one announcement in two to the power of this is pushed.
+const PUSH_MISSES_MAX: u32 = 6;
 
 /// No time: later than all others.
 pub(crate) const NEVER: Instant = Instant(u64::MAX);
@@ -98,6 +108,10 @@ impl Peer {
             flow: Flow::default(),
             bulk: VecDeque::new(),
             transfers: 0,
+            pushed: 0,
+            push_wait: 0,
+            push_misses: 0,
+            pushes: Pushes::default(),
             greeting: Greeting::default(),
             life: Life::default(),
             leaving: false,
@@ -120,9 +134,38 @@ impl Peer {
 
     /// Adds something without bytes to what goes out in order.
     pub fn push(&mut self, hub: &mut Hub, envelope: &Envelope, body: Body) {
+        self.add(hub, envelope, body);
+        self.wake(hub);
+    }
+
+    /// The same, but there is no hurry with it: something else will wake the peer.
+    pub fn add(&mut self, hub: &mut Hub, envelope: &Envelope, body: Body) {
         hub.unfinished += usize::from(self.out.is_empty());
         self.out.push(envelope, body);
-        self.wake(hub);
+    }
+
+    /// How many bytes of an announced payload of `len` are sent at once, before they are pulled.
+    /// None while others wait: then there is something to do until the pull comes.
+    pub fn push_len(&mut self, hub: &Hub, len: u64) -> u64 {
+        let may = self.state == State::Open
+            && !self.flow.held
+            && self.pushed < hub.config.push_most
+            && self.bulk.is_empty();
+        if !may {
+            return 0;
+        }
+        if self.push_wait > 0 {
+            self.push_wait -= 1;
+            return 0;
+        }
+        len.min(hub.config.push_bytes)
+    }
+
+    /// What was pushed found no place (`in_vain`), or did. A receiver that posts its receives late
+    /// is tried ever more rarely.
+    pub fn learn_from_push(&mut self, in_vain: bool) {
+        self.push_misses = if in_vain { (self.push_misses + 1).min(PUSH_MISSES_MAX) } else { 0 };
+        self.push_wait = if in_vain { 1 << self.push_misses } else { 0 };
     }
 
     /// Whether something is under way that an end would disappoint.

@@ -6,6 +6,7 @@ use super::Peer;
 use crate::cc::AckInfo;
 use crate::engine::Hub;
 use crate::event::{Incoming, Warning};
+use crate::msg::transfer::Stage;
 use crate::rail::Found;
 use crate::reliable::{AckSummary, Content, expand};
 use crate::time::Instant;
@@ -88,7 +89,9 @@ impl Peer {
             }
             Content::Bulk { id, offset, len } => {
                 let Some(t) = hub.transfers.get_mut(id) else { return };
-                if t.pieces.on_acked(offset..offset + u64::from(len)) {
+                let complete = t.pieces.on_acked(offset..offset + u64::from(len));
+                // What was pushed has arrived; whether it had a place the pull will tell.
+                if complete && matches!(t.stage, Stage::Sending { .. }) {
                     let op = t.op;
                     self.transfer_done(hub, id);
                     hub.events.push_back(Incoming::Done { op });
@@ -105,12 +108,15 @@ impl Peer {
                     path.set_mtu(size);
                 }
             }
-            Content::Nothing | Content::Flow => {}
+            // Pushed contents were taken apart when they were put into the list.
+            Content::Nothing | Content::Flow | Content::Pushed { .. } => {}
         }
     }
 
     /// A transfer has ended: its slot is free.
     pub fn transfer_done(&mut self, hub: &mut Hub, id: u64) {
+        let pushed = hub.transfers.get_mut(id).is_some_and(|t| t.pushed);
+        self.pushed -= u32::from(pushed);
         hub.transfers.release(id);
         self.transfers -= 1;
     }
@@ -140,7 +146,7 @@ impl Peer {
                 }
             }
             Content::Flow => self.flow.due = true,
-            Content::Nothing => {}
+            Content::Nothing | Content::Pushed { .. } => {}
         }
     }
 }

@@ -1,13 +1,14 @@
 //! What comes in: one chunk after another of a frame that has been found genuine.
 
-use weft_wire::{Chunk, Envelope, FrameError, PeerId, Ticket};
+use weft_wire::{Chunk, Envelope, FrameError, PeerId, Pushed, Ticket};
 
 use super::{Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Incoming, Place};
 use crate::msg::inbox::{Ready, Verdict};
 use crate::msg::outbox::Body;
-use crate::msg::transfer::Stage;
+use crate::msg::pushes::Need;
+use crate::msg::transfer::{Stage, Transfer};
 use crate::reliable::expand;
 use crate::time::Instant;
 
@@ -36,7 +37,7 @@ pub(crate) enum Step {
 
 /// A control word: sequenced, but obeyed whenever it comes.
 enum Word {
-    Pull { ticket: u64, len: u64, pull: u64 },
+    Pull { ticket: u64, len: u64, pull: u64, again: bool },
     Refuse { pull: u64 },
 }
 
@@ -80,6 +81,7 @@ impl Peer {
                 Ok(Step::Event(Incoming::Message { peer: self.id, envelope, place }))
             }
             Chunk::Data { pull, offset, payload } => self.take_data(hub, pull, offset, payload),
+            Chunk::Push { ticket, offset, payload } => self.take_push(hub, ticket, offset, payload),
             Chunk::Ack(ack) => {
                 self.on_ack(hub, now, &ack, frame).ok_or(FrameError::Chunk(10))?;
                 Ok(Step::More)
@@ -96,11 +98,14 @@ impl Peer {
                 let verdict = self.inbox.fragment(seq, &envelope, part, total, bytes, config, pool);
                 self.later(hub, verdict)
             }
-            Chunk::Announce { seq, envelope, len, ticket } => {
+            Chunk::Announce { seq, envelope, len, ticket, pushed } => {
+                if pushed != Pushed::Nothing {
+                    self.pushes.announced(ticket, pushed == Pushed::Whole);
+                }
                 self.take_announcement(hub, seq, envelope, len, ticket)
             }
-            Chunk::Pull { seq, ticket, len, pull } => {
-                self.take_word(hub, seq, Word::Pull { ticket, len, pull })
+            Chunk::Pull { seq, ticket, len, pull, again } => {
+                self.take_word(hub, seq, Word::Pull { ticket, len, pull, again })
             }
             Chunk::Refuse { seq, pull } => self.take_word(hub, seq, Word::Refuse { pull }),
             Chunk::Close { seq } => {
@@ -206,9 +211,47 @@ impl Peer {
         let op = p.op;
         if p.received.first() == Some(0..p.len) {
             hub.pulls.release(pull);
+            self.pushes.ended(pull);
             hub.events.push_back(Incoming::Done { op });
         }
         Ok(Step::Event(Incoming::Data { peer: self.id, op, offset, range }))
+    }
+
+    #[inline]
+    fn take_push(
+        &mut self,
+        hub: &mut Hub,
+        ticket: u64,
+        offset: u64,
+        range: std::ops::Range<usize>,
+    ) -> Result<Step, FrameError> {
+        let Some(pull) = self.pushes.piece(ticket) else {
+            hub.counters.pushed_in_vain += 1;
+            return Ok(Step::More);
+        };
+        // Less may be wanted than the sender could know.
+        let wanted = hub.pulls.get_mut(pull).map_or(0, |p| p.len).saturating_sub(offset);
+        let len = (range.len() as u64).min(wanted) as usize;
+        if len == 0 {
+            return Ok(Step::More);
+        }
+        self.take_data(hub, pull, offset, range.start..range.start + len)
+    }
+
+    /// Asks for the first `len` bytes of what was announced with `ticket`, as `pull`.
+    pub fn pull(&mut self, hub: &mut Hub, ticket: u64, len: u64, pull: u64) {
+        let need = self.pushes.pulled(ticket, pull);
+        let again = need == Need::All;
+        if len == 0 {
+            self.pushes.ended(pull);
+        }
+        let body = Body::Pull { ticket, len, pull, again };
+        if need == Need::Receipt {
+            // It goes with the acknowledgement of the last piece.
+            self.add(hub, &Envelope::default(), body);
+        } else {
+            self.push(hub, &Envelope::default(), body);
+        }
     }
 
     fn take_flow(&mut self, hub: &mut Hub, hold: bool, until: u32, bytes: u64, epoch: u32) {
@@ -233,7 +276,9 @@ impl Peer {
         match self.inbox.control(seq, config, pool) {
             Verdict::Now => {
                 match word {
-                    Word::Pull { ticket, len, pull } => self.start_sending(hub, ticket, len, pull),
+                    Word::Pull { ticket, len, pull, again } => {
+                        self.start_sending(hub, ticket, len, pull, again);
+                    }
                     Word::Refuse { pull } => self.refused_pull(hub, pull),
                 }
                 self.taken(hub);
@@ -244,29 +289,41 @@ impl Peer {
     }
 
     /// The peer wants an announced payload.
-    fn start_sending(&mut self, hub: &mut Hub, ticket: u64, len: u64, pull: u64) {
+    fn start_sending(&mut self, hub: &mut Hub, ticket: u64, len: u64, pull: u64, again: bool) {
         let id = self.id;
-        let known = hub
-            .transfers
-            .get_mut(ticket)
-            .filter(|t| t.peer == id && t.stage == Stage::Announced && len <= t.len);
-        let Some(t) = known else {
-            return self.push(hub, &Default::default(), Body::Refuse { pull });
+        let known = hub.transfers.get_mut(ticket).filter(|t| t.peer == id && len <= t.len);
+        let transfer = match known.map(|t| t.stage) {
+            Some(Stage::Announced) => ticket,
+            Some(Stage::Pushing { .. }) => {
+                self.learn_from_push(again);
+                match if again { renew(hub, ticket) } else { Some(ticket) } {
+                    Some(transfer) => transfer,
+                    None => return,
+                }
+            }
+            Some(Stage::Sending { .. }) | None => {
+                return self.push(hub, &Default::default(), Body::Refuse { pull });
+            }
         };
-        if len == 0 {
+        let Some(t) = hub.transfers.get_mut(transfer) else { return };
+        let anew = again || t.stage == Stage::Announced;
+        t.stage = Stage::Sending { pull };
+        if anew {
+            t.pieces.start(len);
+        } else {
+            t.pieces.set_len(len);
+        }
+        if len == 0 || t.pieces.is_complete() {
             let op = t.op;
-            self.transfer_done(hub, ticket);
+            self.transfer_done(hub, transfer);
             hub.events.push_back(Incoming::Done { op });
             if self.leaving {
                 self.leave_further(hub);
             }
-            return;
+        } else if t.pieces.has_more() && !std::mem::replace(&mut t.queued, true) {
+            self.bulk.push_back(transfer);
+            self.wake(hub);
         }
-        t.stage = Stage::Sending { pull };
-        t.pieces.start(len);
-        t.queued = true;
-        self.bulk.push_back(ticket);
-        self.wake(hub);
     }
 
     /// The peer has withdrawn what we pull.
@@ -275,7 +332,18 @@ impl Peer {
         if let Some(p) = hub.pulls.get_mut(pull).filter(|p| p.peer == peer) {
             let (op, why) = (p.op, Cause::Withdrawn);
             hub.pulls.release(pull);
+            self.pushes.ended(pull);
             hub.events.push_back(Incoming::Failed { op, peer, why });
         }
     }
+}
+
+/// Gives a transfer another id, so that what was acknowledged under the former one, and dropped,
+/// does not count.
+fn renew(hub: &mut Hub, former: u64) -> Option<u64> {
+    let transfer = std::mem::take(hub.transfers.get_mut(former)?);
+    hub.transfers.release(former);
+    let (id, slot) = hub.transfers.take()?;
+    *slot = Transfer { queued: false, ..transfer };
+    Some(id)
 }

@@ -59,6 +59,10 @@ fn add(list: &mut Vec<Content>, sent: &Sent) {
     }
     match (list.last_mut(), sent.content) {
         (_, Content::Nothing) => {}
+        (_, Content::Pushed { first, count, id, len }) => {
+            list.push(Content::Messages { first, count });
+            list.push(Content::Bulk { id, offset: 0, len: u32::from(len) });
+        }
         (
             Some(Content::Bulk { id, offset, len }),
             Content::Bulk { id: more, offset: at, len: n },

@@ -15,6 +15,9 @@ pub(crate) enum Content {
     Fragment { seq: u64, offset: u32, len: u32 },
     /// A piece of an announced payload.
     Bulk { id: u64, offset: u64, len: u32 },
+    /// Messages as in [`Content::Messages`], the last of them an announcement, and then the first
+    /// `len` bytes of its payload.
+    Pushed { first: u64, count: u16, id: u64, len: u16 },
     /// Padding up to a size that is being tried out.
     Probe { size: u16 },
     /// Credit or STOP/GO: what matters is that the latest word arrives.

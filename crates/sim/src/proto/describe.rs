@@ -48,14 +48,20 @@ fn one(text: &mut String, chunk: &Chunk, frame: &[u8]) {
             let end = *offset as usize + payload.len();
             write!(text, " fragment {seq} (n {}, {offset}..{end} of {total})", envelope.data)
         }
-        Chunk::Announce { seq, envelope, len, .. } => {
-            write!(text, " announce {seq} (n {}, {len})", envelope.data)
+        Chunk::Announce { seq, envelope, len, pushed, .. } => {
+            write!(text, " announce {seq} (n {}, {len}, pushed {pushed:?})", envelope.data)
         }
-        Chunk::Pull { seq, len, pull, .. } => write!(text, " pull {seq} (id {pull:x}, {len})"),
+        Chunk::Pull { seq, len, pull, again, .. } => {
+            write!(text, " pull {seq} (id {pull:x}, {len}, again {again})")
+        }
         Chunk::Refuse { seq, pull } => write!(text, " refuse {seq} (id {pull:x})"),
         Chunk::Close { seq } => write!(text, " close {seq}"),
         Chunk::Data { pull, offset, payload } => {
             write!(text, " data (id {pull:x}, {offset}..{})", offset + payload.len() as u64)
+        }
+        Chunk::Push { ticket, offset, payload } => {
+            let end = offset + payload.len() as u64;
+            write!(text, " push (ticket {ticket:x}, {offset}..{end})")
         }
         Chunk::Ping => write!(text, " ping"),
         Chunk::Flow { hold, until, bytes, .. } => {

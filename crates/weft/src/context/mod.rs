@@ -21,6 +21,7 @@ use crate::shm::{Region, Regions};
 use crate::station::{Station, Work};
 
 pub use message::{Message, SendBuf};
+pub(crate) use open::alone;
 pub use open::{ContextOptions, DeviceKind};
 use work::ContextWork;
 pub(crate) use work::Early;

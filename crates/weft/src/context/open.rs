@@ -10,7 +10,7 @@ use weft_sys::unix::Listener;
 use weft_sys::{cpu, net};
 use weft_wire::{ADDRESS_LEN, Address, JobKey, PeerId};
 
-use super::{Context, Place};
+use super::{Context, Parts, Place};
 use crate::composite::Composite;
 use crate::device::Device;
 use crate::env;
@@ -112,6 +112,9 @@ impl ContextOptions {
     }
 }
 
+/// Peers on the node for which the rings of a process without a job are sized.
+const PEERS_ALONE: usize = 16;
+
 /// Held as long as a rank has a channel open: the name is the kernel's, and gone with the process.
 struct Channel {
     _name: Listener,
@@ -165,6 +168,38 @@ impl Context {
         job.fence().map_err(|e| Error::WireUp { why: e.to_string() })?;
         Ok(context)
     }
+}
+
+/// What an endpoint without a job is made of, and its address: its peers are named to it later.
+/// Links to other nodes are opened with the first peer there.
+pub(crate) fn alone(options: &ContextOptions, key: JobKey) -> Result<(Parts, Address), Error> {
+    crate::log::if_asked();
+    let port = Port::claim_any()?;
+    let me = own_address(port.number())?;
+    let number = port.number();
+    let shm = Shm::new(port, me, key, ShmOptions::for_peers(PEERS_ALONE).cma(options.cma))?;
+    let regions = shm.regions();
+    let mut devices: Vec<Box<dyn Device>> = Vec::new();
+    if matches!(options.device, DeviceKind::Composite | DeviceKind::Shm) {
+        devices.push(Box::new(shm));
+    }
+    if matches!(options.device, DeviceKind::Composite | DeviceKind::Ether) {
+        let links = LinkOptions::from_env(number, Some(key.job())).map_err(Error::setting)?;
+        let wrappers = options.wrappers.clone();
+        devices.push(Box::new(Ether::new(me, key, options.protocol.clone(), links, wrappers)));
+    }
+    devices.push(Box::new(Loopback::new(me)));
+    let parts = Parts {
+        device: Box::new(Composite::new(devices)),
+        early: Vec::new(),
+        dead: Vec::new(),
+        // Nobody says how many there will be.
+        place: Place { rank: PeerId(0), size: u32::MAX, on_node: 1 },
+        spin_ns: options.spin_ns,
+        regions,
+        kept: None,
+    };
+    Ok((parts, me))
 }
 
 /// Everyone's address, by rank.

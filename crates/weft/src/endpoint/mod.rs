@@ -9,11 +9,17 @@
 //! their size. A small one is copied out at once; a large one stays in the sender's memory until
 //! the receive is there, and is then placed once.
 
+mod door;
+mod many;
 mod ops;
+mod remote;
 mod request;
 mod scope;
 #[cfg(test)]
 mod tests;
+mod turn;
+#[cfg(test)]
+mod turn_tests;
 mod work;
 
 use std::sync::Arc;
@@ -21,19 +27,23 @@ use std::sync::Arc;
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
-use weft_wire::{Envelope, Kind, PeerId};
+use weft_sys::watch::Signal;
+use weft_wire::{ADDRESS_LEN, Address, Envelope, JobKey, Kind, PeerId};
 
-use crate::context::{Context, Parts, Place, close, patience};
+use crate::context::{Context, ContextOptions, Parts, Place, alone, close, patience};
 use crate::device::Counters;
 use crate::error::Error;
+use crate::remote::Windows;
 use crate::shm::{Region, Regions};
 use crate::station::Station;
 
+use door::Door;
 pub use ops::Status;
-use ops::{Op, State};
+use ops::{Op, Owner, State};
 use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};
 pub use scope::Scope;
+pub use turn::{Access, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
 use work::{EndpointWork, Outgoing, Started};
 
 /// See the module's page. May be shared by threads.
@@ -41,6 +51,7 @@ pub struct Endpoint {
     station: Station<EndpointWork>,
     place: Place,
     regions: Arc<Regions>,
+    address: Option<Address>,
     _kept: Option<Box<dyn Send + Sync>>,
 }
 
@@ -50,13 +61,114 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Os`] when the tender thread cannot be started.
     pub fn new(context: Context) -> Result<Endpoint, Error> {
-        let Parts { device, early, dead, place, spin_ns, regions, kept } = context
+        let parts = context
             .into_parts()
             .ok_or_else(|| Error::os("taking the context over", "it has ended already"))?;
+        Endpoint::from_parts(parts, |_| {})
+    }
+
+    /// An endpoint that belongs to no job: processes with the same `key` that were told each
+    /// other's [`address`](Endpoint::address) can speak to each other. What peers do with `windows`
+    /// is done by this endpoint. [`Endpoint::rank`] and [`Endpoint::size`] say nothing here.
+    ///
+    /// Links to other nodes are opened with the first peer there, or by [`Endpoint::welcome`].
+    ///
+    /// # Errors
+    /// [`Error::Os`], [`Error::Setting`].
+    pub fn open(
+        options: &ContextOptions,
+        key: JobKey,
+        windows: Arc<Windows>,
+    ) -> Result<Endpoint, Error> {
+        let (parts, me) = alone(options, key)?;
+        let mut endpoint = Endpoint::from_parts(parts, |work| {
+            work.door = Some(Door::new(me));
+            work.remote.windows = windows;
+        })?;
+        endpoint.address = Some(me);
+        Ok(endpoint)
+    }
+
+    fn from_parts(
+        parts: Parts,
+        prepare: impl FnOnce(&mut EndpointWork),
+    ) -> Result<Endpoint, Error> {
+        let Parts { device, early, dead, place, spin_ns, regions, kept } = parts;
         let others = place.size.saturating_sub(1) as usize;
-        let work = EndpointWork::new(device, others, early, dead);
+        let mut work = EndpointWork::new(device, others, early, dead);
+        prepare(&mut work);
         let station = Station::new(work, patience(&place, spin_ns))?;
-        Ok(Endpoint { station, place, regions, _kept: kept })
+        Ok(Endpoint { station, place, regions, address: None, _kept: kept })
+    }
+
+    /// Where an endpoint without a job is reached; `None` for one of a job.
+    pub fn address(&self) -> Option<[u8; ADDRESS_LEN]> {
+        self.address.map(|address| address.encode())
+    }
+
+    /// The number of the process at an address, for an endpoint without a job: 0, 1, ... in the
+    /// order in which they were named, or came by themselves.
+    ///
+    /// # Errors
+    /// [`Error::BadAddress`], [`Error::Unreachable`], [`Error::NoLinks`].
+    pub fn add_peer(&self, address: &[u8]) -> Result<u32, Error> {
+        let address =
+            Address::decode(address).map_err(|e| Error::BadAddress { why: e.to_string() })?;
+        let (peer, on_node) = {
+            let mut work = self.station.lock();
+            let peer = work.add_peer(&address)?;
+            (peer, work.door.as_ref().map_or(1, Door::on_node))
+        };
+        self.station.share_cores(on_node as usize);
+        Ok(peer.0)
+    }
+
+    /// Opens the links to other nodes now, so that processes there which know this one's address,
+    /// but are not known to it, are heard.
+    ///
+    /// # Errors
+    /// [`Error::NoLinks`].
+    pub fn welcome(&self) -> Result<(), Error> {
+        self.station.lock().device.welcome()
+    }
+
+    /// Several steps under one lock, for boundaries to other interfaces. Not to be called within
+    /// another turn.
+    #[inline]
+    pub fn turn<R>(&self, steps: impl FnOnce(&mut Turn<'_>) -> R) -> R {
+        steps(&mut Turn { work: &mut self.station.lock() })
+    }
+
+    /// Makes progress, and waits politely in between, until `step` gives something or `timeout_ns`
+    /// has gone by.
+    pub fn attend<R>(
+        &self,
+        timeout_ns: Option<u64>,
+        mut step: impl FnMut(&mut Turn<'_>) -> Option<R>,
+    ) -> Option<R> {
+        self.station.wait(timeout_ns, |work, now_ns| {
+            work.progress(now_ns);
+            step(&mut Turn { work })
+        })
+    }
+
+    /// For a caller who asks again and again whether something has happened, and never sleeps:
+    /// called after each time that nothing had, with how often that was in a row, it gives the
+    /// processor away where others need it, and sleeps for a moment, or until something arrives,
+    /// after long.
+    #[inline]
+    pub fn idle(&self, rounds: u32) {
+        self.station.idle(rounds);
+    }
+
+    /// Sets `signal` from now on when something happens for the boundary while it makes no calls.
+    pub fn signal_by(&self, signal: Arc<Signal>) {
+        self.station.lock().signals.push(signal);
+    }
+
+    /// Says that the caller goes to sleep on a [`Signal`]: the tender takes over at once.
+    pub fn rest(&self) {
+        self.station.leave();
     }
 
     /// Memory for messages that a peer of the same node copies from directly: see
@@ -128,7 +240,7 @@ impl Endpoint {
     /// Starts to receive a message of a kind into memory that stays valid by its [`Buf`].
     pub fn start_receive(&self, source: Source, tag: Tag, kind: Kind, buf: Buf) -> Request {
         let mut work = self.station.lock();
-        let slot = work.receive(want(source, tag, kind), buf);
+        let slot = work.receive(want(source, tag, kind), buf, Owner::Request);
         request(&mut work, slot)
     }
 
@@ -267,7 +379,7 @@ impl Endpoint {
         let mut work = self.station.lock();
         match work.ops.named(slot, generation) {
             Some(Op { state: State::Ended(_), .. }) => drop(work.ops.remove(slot)),
-            Some(op) => op.detached = true,
+            Some(op) => op.owner = Owner::Nobody,
             None => {}
         }
     }

@@ -1,9 +1,14 @@
 //! The operations of an endpoint that have not ended, or whose end nobody has asked for yet.
 
+use std::collections::VecDeque;
+
 use weft_proto::msg::matching::Posted;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId};
 
+use super::many::Many;
+use super::remote::Landing;
+use super::turn::{Cookie, Occurrence};
 use crate::error::Error;
 
 /// What is known of a message, once it has been matched.
@@ -37,8 +42,27 @@ pub(super) enum State {
     Posted(Posted),
     /// A receive whose payload is on its way.
     Pulling(Status),
+    /// A receive of several messages.
+    Many(Box<Many>),
+    /// A message on its way into the memory of a receive of several, from this offset on.
+    Part { status: Status, many: u32, offset: usize },
+    /// An operation on a peer's memory that waits for the answer.
+    Remote,
+    /// A peer's long put that is on its way into a window.
+    Landing(Box<Landing>),
     /// It has ended.
     Ended(Result<Status, Error>),
+}
+
+/// Who is told how an operation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    /// Whoever holds its request.
+    Request,
+    /// Nobody.
+    Nobody,
+    /// The endpoint's boundary, by an [`Occurrence`].
+    Boundary(Cookie),
 }
 
 /// One operation.
@@ -51,8 +75,7 @@ pub(super) struct Op {
     pub(super) peer: PeerId,
     /// The memory it reads or fills, until it ends; after that, kept for the owner of a vector.
     pub(super) buf: Buf,
-    /// Nobody will ask how it ended.
-    pub(super) detached: bool,
+    pub(super) owner: Owner,
 }
 
 /// A slab of operations: a slot is used again, under another generation, when its operation's end
@@ -62,6 +85,8 @@ pub(super) struct Ops {
     slots: Vec<Op>,
     free: Option<u32>,
     live: usize,
+    /// For the endpoint's boundary, oldest first.
+    pub(super) occurrences: VecDeque<Occurrence>,
 }
 
 impl Ops {
@@ -71,7 +96,8 @@ impl Ops {
         self.live += 1;
         let Some(slot) = self.free else {
             let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 operations");
-            self.slots.push(Op { state, generation: 0, peer, buf, detached: false });
+            let owner = Owner::Request;
+            self.slots.push(Op { state, generation: 0, peer, buf, owner });
             return slot;
         };
         let op = &mut self.slots[slot as usize];
@@ -80,7 +106,7 @@ impl Ops {
         op.state = state;
         op.peer = peer;
         op.buf = buf;
-        op.detached = false;
+        op.owner = Owner::Request;
         slot
     }
 
@@ -115,11 +141,28 @@ impl Ops {
     #[inline]
     pub(super) fn end(&mut self, slot: u32, result: Result<Status, Error>) {
         let op = self.at(slot);
-        op.state = State::Ended(result);
-        if op.detached {
-            self.remove(slot);
-        } else if !op.buf.is_owned() {
-            op.buf = Buf::empty();
+        match op.owner {
+            Owner::Boundary(cookie) => {
+                self.remove(slot);
+                self.occurrences.push_back(Occurrence::Ended { cookie, result, placed: None });
+            }
+            Owner::Request => {
+                op.state = State::Ended(result);
+                if !op.buf.is_owned() {
+                    op.buf = Buf::empty();
+                }
+            }
+            Owner::Nobody => drop(self.remove(slot)),
+        }
+    }
+
+    /// Says who is to be told of an end that has come already.
+    #[cold]
+    pub(super) fn entrust_ended(&mut self, slot: u32, owner: Owner) {
+        let op = self.at(slot);
+        if let State::Ended(result) = std::mem::replace(&mut op.state, State::Waiting) {
+            op.owner = owner;
+            self.end(slot, result);
         }
     }
 
@@ -139,11 +182,24 @@ impl Ops {
         self.live
     }
 
-    /// The slots of all sends to `peer` that have not ended.
-    pub(super) fn sends_to(&self, peer: PeerId) -> Vec<u32> {
+    /// The slot of an operation that the boundary calls `context` and that could be cancelled.
+    pub(super) fn by_context(&self, context: u64) -> Option<u32> {
+        let could = |op: &Op| {
+            matches!(op.owner, Owner::Boundary(cookie) if cookie.context == context)
+                && matches!(
+                    op.state,
+                    State::Posted(_) | State::Many(_) | State::Waiting | State::Announced
+                )
+        };
+        self.slots.iter().position(could).map(|slot| slot as u32)
+    }
+
+    /// The slots of all operations with `peer` that it was to end and has not.
+    pub(super) fn expected_of(&self, peer: PeerId) -> Vec<u32> {
         let mut found = Vec::new();
         for (slot, op) in self.slots.iter().enumerate() {
-            if op.peer == peer && matches!(op.state, State::Waiting | State::Announced) {
+            let waits = matches!(op.state, State::Waiting | State::Announced | State::Remote);
+            if op.peer == peer && waits {
                 found.push(slot as u32);
             }
         }

@@ -1,12 +1,18 @@
 //! An endpoint's state: its device, the matching, and the operations under way.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weft_proto::msg::matching::{Arrival, Matcher, Met, Want};
 use weft_sys::buf::Buf;
+use weft_sys::watch::Signal;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
-use super::ops::{Ops, State, Status};
+use super::door::Door;
+use super::many::{self, MANY};
+use super::ops::{Ops, Owner, State, Status};
+use super::remote::{Remote, answered};
+use super::turn::Cookie;
 use crate::context::Early;
 use crate::device::{Device, Event, SendError};
 use crate::error::Error;
@@ -95,6 +101,11 @@ pub(super) struct EndpointWork {
     others: usize,
     /// Messages of the context API that came here by mistake.
     pub(super) misdirected: u64,
+    pub(super) remote: Remote,
+    /// Where an endpoint that was opened without a job lets in processes it does not know.
+    pub(super) door: Option<Door>,
+    /// Set when the tender has done something of which the boundary must be told.
+    pub(super) signals: Vec<Arc<Signal>>,
 }
 
 impl EndpointWork {
@@ -117,6 +128,9 @@ impl EndpointWork {
             dead,
             others,
             misdirected: 0,
+            remote: Remote::default(),
+            door: None,
+            signals: Vec::new(),
         };
         for early in early {
             let (source, message) = match early {
@@ -238,17 +252,23 @@ impl EndpointWork {
 
     /// Starts a receive.
     #[inline]
-    pub(super) fn receive(&mut self, want: Want, buf: Buf) -> u32 {
-        if self.dead.is_empty() { self.post(want, buf) } else { self.receive_from_dead(want, buf) }
+    pub(super) fn receive(&mut self, want: Want, buf: Buf, owner: Owner) -> u32 {
+        let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), buf);
+        self.ops.at(slot).owner = owner;
+        if self.dead.is_empty() {
+            self.post(want, slot)
+        } else {
+            self.receive_from_dead(want, slot)
+        }
+        slot
     }
 
-    fn post(&mut self, want: Want, buf: Buf) -> u32 {
-        let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), buf);
+    #[inline]
+    fn post(&mut self, want: Want, slot: u32) {
         match self.matcher.post(want, slot) {
             Ok(posted) => self.ops.at(slot).state = State::Posted(posted),
             Err(Met { arrival, message, .. }) => self.deliver(slot, arrival.source, message),
         }
-        slot
     }
 
     /// Why no message that is wanted can come any more, if so.
@@ -262,14 +282,10 @@ impl EndpointWork {
 
     /// Messages of a dead peer that have arrived can still be received; others never come.
     #[cold]
-    fn receive_from_dead(&mut self, want: Want, buf: Buf) -> u32 {
+    fn receive_from_dead(&mut self, want: Want, slot: u32) {
         match self.hopeless(&want) {
-            Some(error) if self.matcher.peek(&want).is_none() => {
-                let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), buf);
-                self.ops.end(slot, Err(error));
-                slot
-            }
-            _ => self.post(want, buf),
+            Some(error) if self.matcher.peek(&want).is_none() => self.ops.end(slot, Err(error)),
+            _ => self.post(want, slot),
         }
     }
 
@@ -280,16 +296,21 @@ impl EndpointWork {
         match message {
             Unexpected::Stored { payload, .. } => {
                 self.fill(slot, status, &payload);
-                if self.spare.len() < SPARE_MAX {
-                    self.spare.push(payload);
-                }
+                self.recycle(payload);
             }
             Unexpected::Announced { ticket, .. } => self.pull(slot, status, ticket),
         }
     }
 
+    /// Keeps the buffer of an unexpected message for the next one.
+    pub(super) fn recycle(&mut self, payload: Vec<u8>) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(payload);
+        }
+    }
+
     /// No longer counts an unexpected message, and lets the senders go on when enough have left.
-    fn forget(&mut self, message: &Unexpected) {
+    pub(super) fn forget(&mut self, message: &Unexpected) {
         let payload = match message {
             Unexpected::Stored { payload, .. } => payload.len(),
             Unexpected::Announced { .. } => 0,
@@ -310,7 +331,7 @@ impl EndpointWork {
     }
 
     /// Asks for the payload of an announced message.
-    fn pull(&mut self, slot: u32, status: Status, ticket: Ticket) {
+    pub(super) fn pull(&mut self, slot: u32, status: Status, ticket: Ticket) {
         let id = self.ops.id(slot);
         let op = self.ops.at(slot);
         op.state = State::Pulling(status);
@@ -329,6 +350,9 @@ impl EndpointWork {
             did = true;
             self.take_event();
         }
+        if !did && self.door.is_some() {
+            self.answer_door();
+        }
         did
     }
 
@@ -338,29 +362,33 @@ impl EndpointWork {
             Event::Message { peer, envelope, payload } => {
                 let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
                 let status = Status { source: peer.0, envelope, len: payload.len() };
-                match self.matcher.arrive(arrival) {
-                    Some(slot) => {
+                match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
+                    Some(slot) if slot & MANY == 0 => {
                         let room = self.ops.at(slot).buf.write(0, payload);
                         self.ops.end(slot, whole(status, room));
                     }
-                    None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
-                    None => {
+                    Some(slot) => {
+                        let slot = slot & !MANY;
+                        many::fill(&mut self.ops, &mut self.matcher, slot, status, payload);
+                    }
+                    None if is_matched(envelope.kind) => {
                         let mut stored = self.spare.pop().unwrap_or_default();
                         stored.clear();
                         stored.extend_from_slice(payload);
                         self.keep(arrival, Unexpected::Stored { envelope, payload: stored });
                     }
+                    None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
+                    None if envelope.kind == Kind::ANSWER => {
+                        answered(&mut self.ops, peer, &envelope, payload);
+                    }
+                    None => {
+                        let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
+                        self.answer(peer, answer);
+                    }
                 }
             }
             Event::Announced { peer, envelope, len, ticket } => {
-                let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
-                match self.matcher.arrive(arrival) {
-                    Some(slot) => {
-                        let status = Status { source: peer.0, envelope, len: len as usize };
-                        self.pull(slot, status, ticket);
-                    }
-                    None => self.keep(arrival, Unexpected::Announced { envelope, len, ticket }),
-                }
+                self.take_announced(peer, envelope, len, ticket);
             }
             Event::Done { op } => {
                 if let Some(slot) = self.ops.slot(op) {
@@ -369,10 +397,26 @@ impl EndpointWork {
             }
             Event::Failed { op, error } => {
                 if let Some(slot) = self.ops.slot(op) {
-                    self.ops.end(slot, Err(error));
+                    match self.ops.at(slot).state {
+                        State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
+                        _ => self.ops.end(slot, Err(error)),
+                    }
                 }
             }
             Event::Dead { peer, error } => self.bury(peer, error),
+        }
+    }
+
+    fn take_announced(&mut self, peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket) {
+        let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
+        let status = Status { source: peer.0, envelope, len: len as usize };
+        match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
+            Some(slot) if slot & MANY == 0 => self.pull(slot, status, ticket),
+            Some(slot) => self.pull_part(slot & !MANY, status, ticket),
+            None if is_matched(envelope.kind) => {
+                self.keep(arrival, Unexpected::Announced { envelope, len, ticket });
+            }
+            None => self.take_unmatched(peer, &envelope, len, ticket),
         }
     }
 
@@ -395,6 +439,8 @@ impl EndpointWork {
         let op = self.ops.at(slot);
         let result = match op.state {
             State::Pulling(status) => whole(status, op.buf.len()),
+            State::Part { .. } => return many::part_ended(&mut self.ops, slot, None),
+            State::Landing(_) => return self.landed(slot),
             _ => Ok(Status { source: op.peer.0, envelope: Envelope::default(), len: op.buf.len() }),
         };
         self.ops.end(slot, result);
@@ -403,7 +449,7 @@ impl EndpointWork {
     /// Ends everything that waits for a dead peer. The device has failed what it had itself.
     fn bury(&mut self, peer: PeerId, error: Error) {
         self.queues.retain(|q| q.peer != peer);
-        for slot in self.ops.sends_to(peer) {
+        for slot in self.ops.expected_of(peer) {
             self.ops.end(slot, Err(error.clone()));
         }
         let mut lost = Vec::new();
@@ -413,7 +459,23 @@ impl EndpointWork {
         let hopeless = |want: &Want| want.source.map_or(alone, |source| source == peer);
         self.matcher.cancel_all(|want, _| hopeless(want), |_, slot| lost.push(slot));
         for slot in lost {
-            self.ops.end(slot, Err(error.clone()));
+            if slot & MANY == 0 {
+                self.ops.end(slot, Err(error.clone()));
+            } else {
+                let slot = slot & !MANY;
+                many::end(&mut self.ops, &mut self.matcher, slot, error.clone());
+            }
+        }
+    }
+
+    /// Says who is told of the end of an operation that has just begun.
+    #[inline]
+    pub(super) fn entrust(&mut self, slot: u32, cookie: Option<Cookie>) {
+        let owner = cookie.map_or(Owner::Nobody, Owner::Boundary);
+        // It may have ended already, if the peer has died.
+        match self.ops.at(slot).state {
+            State::Ended(_) => self.ops.entrust_ended(slot, owner),
+            _ => self.ops.at(slot).owner = owner,
         }
     }
 
@@ -425,6 +487,10 @@ impl EndpointWork {
         let peer = op.peer;
         let cancelled = match op.state {
             State::Posted(posted) => self.matcher.cancel(posted).is_some(),
+            State::Many(_) => {
+                many::end(&mut self.ops, &mut self.matcher, slot, Error::Cancelled);
+                return true;
+            }
             State::Announced => self.device.withdraw(peer, id),
             State::Waiting => {
                 for queue in &mut self.queues {
@@ -432,7 +498,12 @@ impl EndpointWork {
                 }
                 true
             }
-            State::Free(_) | State::Pulling(_) | State::Ended(_) => false,
+            State::Free(_)
+            | State::Pulling(_)
+            | State::Part { .. }
+            | State::Remote
+            | State::Landing(_)
+            | State::Ended(_) => false,
         };
         if cancelled {
             self.ops.end(slot, Err(Error::Cancelled));
@@ -445,15 +516,26 @@ impl EndpointWork {
         self.unexpected_bytes
     }
 
+    /// Whether sends to this peer still wait for room.
+    pub(super) fn has_waiting_for(&self, peer: PeerId) -> bool {
+        self.queues.iter().any(|q| q.peer == peer)
+    }
+
     /// Whether sends still wait for room.
     pub(super) fn has_waiting(&self) -> bool {
         !self.queues.is_empty()
     }
 }
 
+/// Whether receives are matched with messages of this kind.
+#[inline]
+fn is_matched(kind: Kind) -> bool {
+    kind == Kind::TAGGED || kind == Kind::UNTAGGED
+}
+
 /// How a receive ends for which there was `room` bytes.
 #[inline]
-fn whole(status: Status, room: usize) -> Result<Status, Error> {
+pub(super) fn whole(status: Status, room: usize) -> Result<Status, Error> {
     if room >= status.len { Ok(status) } else { Err(Error::Truncated { status, room }) }
 }
 
@@ -463,6 +545,13 @@ impl Work for EndpointWork {
     }
 
     fn tend(&mut self, now_ns: u64) -> bool {
-        self.progress(now_ns)
+        let did = self.progress(now_ns);
+        if self.door.is_some() {
+            self.let_in();
+        }
+        if !self.ops.occurrences.is_empty() {
+            self.signals.iter().for_each(|signal| signal.set());
+        }
+        did
     }
 }

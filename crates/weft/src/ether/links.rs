@@ -14,7 +14,7 @@ use crate::error::Error;
 const STATE_INTERVAL_NS: u64 = 20_000_000;
 
 /// A link whose polls cost a system call is polled this often when nothing is expected from it, ns.
-const COSTLY_POLL_NS: u64 = 20_000;
+const COSTLY_POLL_NS: u64 = 5_000;
 
 /// After a frame went or came over such a link, more is expected from it for so long, ns: an
 /// answer, an acknowledgement, the rest.
@@ -37,6 +37,8 @@ pub(super) struct Links {
     any_free: bool,
     /// By link: until when every round polls it. For ever where polls cost nothing.
     warm_until_ns: Vec<u64>,
+    /// When the last frame came, ns.
+    heard_ns: u64,
     pub(super) generation: u64,
 }
 
@@ -53,6 +55,7 @@ impl Links {
             state_due_ns: 0,
             any_free: false,
             warm_until_ns: Vec::new(),
+            heard_ns: 0,
             generation: 0,
         }
     }
@@ -180,6 +183,7 @@ impl Links {
                         *now = (*now).max(Instant(now_ns()));
                     }
                     self.warm(at, *now);
+                    self.heard_ns = now.0;
                     let frame = self.links[at].frame();
                     self.current = Some(at);
                     // Damaged and foreign frames are counted by the engine, and yield nothing.
@@ -199,6 +203,11 @@ impl Links {
     pub(super) fn is_warm(&self, now: Instant) -> bool {
         let warm = |until: &u64| *until != u64::MAX && now.0 < *until;
         !self.any_free || self.warm_until_ns.iter().any(warm)
+    }
+
+    /// When the last frame came.
+    pub(super) fn heard_ns(&self) -> u64 {
+        self.heard_ns
     }
 
     /// From now on something is expected from a link.

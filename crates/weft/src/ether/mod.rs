@@ -241,6 +241,10 @@ impl Ether {
     }
 }
 
+/// While a large message is under way, its next frame or the acknowledgement is expected for so
+/// long after the last, ns.
+const LIVELY_NS: u64 = 100_000;
+
 /// Bytes of waiting messages that are worth a frame of their own: a frame's of the usual MTU.
 const FULL_FRAME: usize = 1400;
 
@@ -259,11 +263,20 @@ impl Device for Ether {
         (address.node, address.nonce) != (self.me.node, self.me.nonce)
     }
 
-    fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error> {
+    fn welcome(&mut self) -> Result<(), Error> {
         self.links.open(&mut self.engine)?;
         if self.burst.bytes_max() < self.links.max_burst() {
             self.burst = Burst::new(self.links.max_burst());
         }
+        Ok(())
+    }
+
+    fn stranger(&mut self) -> Option<Address> {
+        self.engine.stranger()
+    }
+
+    fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error> {
+        self.welcome()?;
         if self.peers.len() <= peer.index() {
             self.peers.resize(peer.index() + 1, None);
         }
@@ -407,11 +420,21 @@ impl Device for Ether {
         self.transmit(self.now);
     }
 
+    fn is_lively(&self, now_ns: u64) -> bool {
+        self.engine.has_bulk() && now_ns < self.links.heard_ns() + LIVELY_NS
+    }
+
     fn busy(&self) -> bool {
         self.engine.busy()
     }
 
     fn close(&mut self, _now_ns: u64) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let all = self.counters();
+            let what = all.iter().filter(|(_, count)| *count > 0);
+            let what: Vec<_> = what.map(|(name, count)| format!("{name}={count}")).collect();
+            tracing::debug!("counters: {}", what.join(" "));
+        }
         let now = self.read_clock();
         self.engine.close(now);
         self.transmit(now);

@@ -318,6 +318,11 @@ impl Device for Shm {
         Ok(())
     }
 
+    fn stranger(&mut self) -> Option<Address> {
+        // The last, so that one which is not associated does not hide those that come after it.
+        self.strangers.last().map(|s| s.address)
+    }
+
     #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError> {
         self.reserve_in(peer, len)

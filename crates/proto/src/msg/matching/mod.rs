@@ -135,6 +135,17 @@ impl<R, U> Matcher<R, U> {
         self.posted.get_mut(found)
     }
 
+    /// [`Matcher::arrive`] or [`Matcher::meet`], as `stays` says of the receive that was found.
+    #[inline]
+    pub fn arrive_at(&mut self, arrival: Arrival, stays: impl FnOnce(&R) -> bool) -> Option<R>
+    where
+        R: Copy,
+    {
+        let found = self.posted.find(&arrival)?;
+        let (_, receive) = self.posted.get_mut(found)?;
+        if stays(receive) { Some(*receive) } else { self.posted.take(found) }
+    }
+
     /// Stores a message that [`Matcher::arrive`] found no receive for, behind those stored before.
     #[inline]
     pub fn keep(&mut self, arrival: Arrival, message: U) {

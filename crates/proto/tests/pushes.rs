@@ -1,0 +1,96 @@
+//! Payloads that are sent before they are asked for.
+
+mod toy;
+
+use toy::{Got, Net, Segment};
+use weft_proto::{Cause, Config, Incoming};
+use weft_wire::{OpId, PeerId};
+
+/// Two nodes that know each other; node 1 pulls what is announced to it if `pulls`.
+fn net(pulls: bool) -> Net {
+    let mut net = Net::new(2, &Config::default(), vec![Segment::default()], 1);
+    net.send(0, 1, 999, 10);
+    assert!(net.run(100, |n| n.nodes[1].arrived == 1 && !n.nodes[0].engine.busy()));
+    net.nodes[1].auto_pull = pulls;
+    net
+}
+
+/// Pulls the announcement with `tag` on node 1.
+fn pull(net: &mut Net, tag: u64, most: u64) -> OpId {
+    let found = net.nodes[1].got.iter().find_map(|got| match got {
+        Got::Announced(peer, e, len, ticket) if e.tag == tag => Some((*peer, *e, *len, *ticket)),
+        _ => None,
+    });
+    let (peer, e, len, ticket) = found.expect("it was announced");
+    let now = net.now;
+    net.nodes[1].pull(now, peer, e, len.min(most), ticket)
+}
+
+#[test]
+fn what_is_pulled_at_once_needs_no_second_round_trip() {
+    let mut net = net(true);
+    let rtt_ns = 2 * Segment::default().delay_ns;
+    let op = net.announce(0, 1, 1, 20_000);
+    let sent_at = net.now;
+    assert!(net.run(100, |n| n.nodes[1].pulled(0) == [1]));
+    // 20 us for the bytes.
+    assert!(net.now.since(sent_at) < 20_000 + rtt_ns, "{} ns", net.now.since(sent_at));
+    assert!(net.run(100, |n| n.nodes[0].done() == [op]));
+    let large = net.announce(0, 1, 2, 3_000_000);
+    assert!(net.run(1000, |n| n.nodes[0].done() == [op, large]));
+    assert_eq!(net.nodes[1].pulled(0), [1, 2]);
+    let (sender, receiver) = (net.nodes[0].engine.counters(), net.nodes[1].engine.counters());
+    assert_eq!((sender.pushed, receiver.pushed_in_vain), (2, 0));
+    assert_eq!((sender.retransmits, sender.frames_lost), (0, 0), "{sender:?}");
+}
+
+#[test]
+fn what_came_before_its_pull_is_sent_anew_and_teaches_the_sender() {
+    let mut net = net(false);
+    let first = net.announce(0, 1, 1, 60_000);
+    net.run(100, |_| false);
+    assert!(net.nodes[0].done().is_empty(), "nobody has it");
+    assert!(net.nodes[1].engine.counters().pushed_in_vain > 0);
+    pull(&mut net, 1, u64::MAX);
+    assert!(net.run(100, |n| n.nodes[0].done() == [first] && n.nodes[1].pulled(0) == [1]));
+    net.nodes[1].auto_pull = true;
+    let ops: Vec<_> = (2..7).map(|tag| net.announce(0, 1, tag, 60_000)).collect();
+    assert!(net.run(100, |n| n.nodes[0].done().len() == 1 + ops.len()));
+    assert_eq!(
+        net.nodes[0].engine.counters().pushed,
+        2,
+        "two were not pushed, one was, two waited"
+    );
+}
+
+#[test]
+fn less_may_be_pulled_than_was_pushed() {
+    for late in [false, true] {
+        let mut net = net(false);
+        let op = net.announce(0, 1, 1, 60_000);
+        let announced = |n: &Net| n.nodes[1].got.iter().any(|g| matches!(g, Got::Announced(..)));
+        assert!(net.run(100, announced));
+        if late {
+            net.run(100, |_| false);
+        }
+        pull(&mut net, 1, 10_001);
+        assert!(net.run(100, |n| n.nodes[0].done() == [op] && n.nodes[1].pulled(0) == [1]));
+        net.run(100, |n| !n.nodes[0].engine.busy() && !n.nodes[1].engine.busy());
+        assert!(!net.nodes[0].engine.busy() && !net.nodes[1].engine.busy());
+    }
+}
+
+#[test]
+fn a_pushed_message_can_be_withdrawn() {
+    let mut net = net(false);
+    let op = net.announce(0, 1, 1, 60_000);
+    net.run(100, |_| false);
+    let now = net.now;
+    assert!(net.nodes[0].engine.withdraw(now, PeerId(1), op));
+    let op = pull(&mut net, 1, u64::MAX);
+    let failed = Got::Other(Incoming::Failed { op, peer: PeerId(0), why: Cause::Withdrawn });
+    assert!(net.run(100, |n| n.nodes[1].got.contains(&failed)));
+    let (engine, now) = (&mut net.nodes[0].engine, net.now);
+    engine.close(now);
+    assert!(net.run(3000, |n| !n.nodes[0].engine.busy()));
+}

@@ -1,0 +1,259 @@
+//! The endpoint as boundaries to other interfaces use it (libfabric, C): they keep their own
+//! completion queues, number their peers themselves, and give memory by a promise.
+
+use weft_proto::msg::matching::Want;
+use weft_sys::buf::Buf;
+use weft_wire::{Envelope, PeerId};
+
+use super::many::Many;
+use super::ops::{Owner, State, Status};
+use super::request::Matched;
+use super::work::{EndpointWork, Outgoing, Started};
+use crate::error::Error;
+use crate::remote::{AtomicOp, Scalar, Spot};
+
+/// What a boundary wants to be told with an operation's end. Both words are free for its use;
+/// [`Turn::cancel`] looks for the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cookie {
+    /// The user's name for the operation.
+    pub context: u64,
+    /// What else the boundary wants to know again.
+    pub mark: u64,
+}
+
+/// Where in a receive of several messages one of them lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// Its first byte.
+    pub offset: usize,
+    /// The receive has ended with it: the memory is the user's again.
+    pub last: bool,
+}
+
+/// What a peer did with a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Wrote it.
+    Put,
+    /// Read it.
+    Get,
+    /// Changed it by an atomic operation.
+    Atomic,
+    /// Read it by an atomic operation, and perhaps changed it.
+    FetchAtomic,
+}
+
+/// What an endpoint tells its boundary.
+#[derive(Debug)]
+pub enum Occurrence {
+    /// An operation has ended.
+    Ended {
+        /// Which one.
+        cookie: Cookie,
+        /// How. For operations on a peer's memory the status has its number and the length only.
+        result: Result<Status, Error>,
+        /// For a receive of several messages: where this one is.
+        placed: Option<Placed>,
+    },
+    /// A peer has used a window: told if it sent a word along, or if [`Turn::watch_windows`] was
+    /// asked for.
+    Accessed {
+        /// Who.
+        peer: u32,
+        /// What it did.
+        access: Access,
+        /// The window's key.
+        key: u64,
+        /// Bytes.
+        len: usize,
+        /// The word that it sent along.
+        data: Option<u64>,
+    },
+}
+
+/// How a send began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sent {
+    /// It has ended: the memory may be used again, and no [`Occurrence`] comes for it.
+    Ended,
+    /// It goes on, and its end is told by an [`Occurrence`] if a cookie was given.
+    UnderWay,
+}
+
+/// An atomic operation on a row of elements of a peer's window.
+#[derive(Clone, Debug)]
+pub struct Atomic<'a> {
+    /// What is done with each element.
+    pub op: AtomicOp,
+    /// Their type.
+    pub scalar: Scalar,
+    /// How many, at most [`ELEMENTS_MAX`](crate::remote::ELEMENTS_MAX).
+    pub count: usize,
+    /// An operand for each; not looked at for [`AtomicOp::Read`].
+    pub operands: &'a Buf,
+    /// A comparand for each, for operations that compare.
+    pub comparands: &'a Buf,
+    /// Where the former values go, if they are wanted.
+    pub fetch: Option<Buf>,
+}
+
+/// One caller's turn at an endpoint: several steps under one lock. See
+/// [`Endpoint::turn`](super::Endpoint::turn).
+pub struct Turn<'a> {
+    pub(super) work: &'a mut EndpointWork,
+}
+
+impl Turn<'_> {
+    /// Sends a copy of `bytes`: they may be used again at once, whatever their length.
+    ///
+    /// # Errors
+    /// [`Error::PeerDead`], [`Error::PeerClosed`], [`Error::UnknownPeer`].
+    #[inline]
+    pub fn inject(&mut self, peer: u32, envelope: &Envelope, bytes: &[u8]) -> Result<(), Error> {
+        self.work.send_copy(PeerId(peer), envelope, bytes)
+    }
+
+    /// Starts to send `buf`.
+    ///
+    /// # Errors
+    /// As for [`Turn::inject`]; then no [`Occurrence`] comes.
+    #[inline]
+    pub fn send(
+        &mut self,
+        peer: u32,
+        envelope: &Envelope,
+        buf: &Buf,
+        cookie: Option<Cookie>,
+    ) -> Result<Sent, Error> {
+        match self.work.send(PeerId(peer), envelope, Outgoing::Kept(buf))? {
+            Started::Ended => Ok(Sent::Ended),
+            Started::Slot(slot) => {
+                self.work.entrust(slot, cookie);
+                Ok(Sent::UnderWay)
+            }
+        }
+    }
+
+    /// Starts to receive one message.
+    #[inline]
+    pub fn receive(&mut self, want: Want, buf: Buf, cookie: Cookie) {
+        self.work.receive(want, buf, Owner::Boundary(cookie));
+    }
+
+    /// Starts to receive message after message into `buf`, one behind the other, until less than
+    /// `least` bytes are left.
+    pub fn receive_many(&mut self, want: Want, buf: Buf, least: usize, cookie: Cookie) {
+        self.work.receive_many(want, buf, Many::new(least, cookie));
+    }
+
+    /// What the oldest unexpected message that fits says of itself.
+    pub fn peek(&mut self, want: &Want) -> Option<Status> {
+        self.work.matcher.peek(want).map(|(arrival, message)| message.status(arrival.source))
+    }
+
+    /// Why no message that is wanted can come any more, if so.
+    pub fn hopeless(&self, want: &Want) -> Option<Error> {
+        self.work.hopeless(want)
+    }
+
+    /// Takes the oldest unexpected message that fits out of the matching: only its holder can
+    /// receive it then.
+    pub fn claim(&mut self, want: &Want) -> Option<Matched> {
+        let (arrival, message) = self.work.matcher.claim(want)?;
+        Some(Matched { source: arrival.source, message })
+    }
+
+    /// Receives a message that [`Turn::claim`] took out.
+    pub fn receive_matched(&mut self, matched: Matched, buf: Buf, cookie: Cookie) {
+        let slot = self.work.ops.insert(State::Waiting, PeerId(u32::MAX), buf);
+        self.work.ops.at(slot).owner = Owner::Boundary(cookie);
+        self.work.deliver(slot, matched.source, matched.message);
+    }
+
+    /// Throws a message away that [`Turn::claim`] took out; its sender's operation ends well.
+    pub fn discard(&mut self, matched: Matched) {
+        let slot = self.work.ops.insert(State::Waiting, PeerId(u32::MAX), Buf::empty());
+        self.work.ops.at(slot).owner = Owner::Nobody;
+        self.work.deliver(slot, matched.source, matched.message);
+    }
+
+    /// Cancels an operation that has not begun to take effect, and has `context` in its cookie.
+    /// `true`: it has ended in [`Error::Cancelled`], which is told as usual.
+    pub fn cancel(&mut self, context: u64) -> bool {
+        let Some(slot) = self.work.ops.by_context(context) else { return false };
+        self.work.cancel(slot)
+    }
+
+    /// Starts to write to a peer's memory. It has ended when the bytes are there; until then `from`
+    /// must not be changed. `data` is a word for the peer, told to it when the bytes are there.
+    ///
+    /// # Errors
+    /// As for [`Turn::inject`].
+    pub fn put(
+        &mut self,
+        peer: u32,
+        from: &Buf,
+        at: Spot,
+        data: Option<u64>,
+        cookie: Option<Cookie>,
+    ) -> Result<(), Error> {
+        self.work.put(PeerId(peer), from, at, data, owner(cookie))
+    }
+
+    /// Starts to read a peer's memory.
+    ///
+    /// # Errors
+    /// As for [`Turn::inject`].
+    pub fn get(
+        &mut self,
+        peer: u32,
+        into: Buf,
+        at: Spot,
+        cookie: Option<Cookie>,
+    ) -> Result<(), Error> {
+        self.work.get(PeerId(peer), into, at, owner(cookie))
+    }
+
+    /// Starts an atomic operation on a peer's memory. The operands may be used again at once.
+    ///
+    /// # Errors
+    /// As for [`Turn::inject`], and [`Error::Refused`] if it cannot be done with such elements.
+    pub fn atomic(
+        &mut self,
+        peer: u32,
+        atomic: Atomic<'_>,
+        at: Spot,
+        data: Option<u64>,
+        cookie: Option<Cookie>,
+    ) -> Result<(), Error> {
+        self.work.atomic(PeerId(peer), atomic, at, data, owner(cookie))
+    }
+
+    /// Tells from now on of every use of the windows, or of those with a word only.
+    pub fn watch_windows(&mut self, all: bool) {
+        self.work.remote.watched = all;
+    }
+
+    /// Takes what has arrived; `true` if something was done.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        self.work.progress(weft_sys::clock::now_ns())
+    }
+
+    /// What has happened since, one thing at a time, oldest first.
+    #[inline]
+    pub fn occurrence(&mut self) -> Option<Occurrence> {
+        self.work.ops.occurrences.pop_front()
+    }
+
+    /// Whether [`Turn::occurrence`] has something.
+    #[inline]
+    pub fn has_occurrence(&self) -> bool {
+        !self.work.ops.occurrences.is_empty()
+    }
+}
+
+fn owner(cookie: Option<Cookie>) -> Owner {
+    cookie.map_or(Owner::Nobody, Owner::Boundary)
+}

@@ -1,0 +1,353 @@
+//! Two endpoints without a job, in one process, by shared memory.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use weft_sys::buf::Buf;
+use weft_sys::watch::Signal;
+use weft_wire::{Envelope, JobKey, Kind, PeerId};
+
+use super::*;
+use crate::context::DeviceKind;
+use crate::remote::{AtomicOp, Rights, Scalar, Spot};
+use weft_proto::msg::matching::Want;
+
+const SIZES: [usize; 7] = [0, 1, 32, 4000, 16 << 10, (16 << 10) + 1, 1 << 20];
+
+struct Side {
+    endpoint: Endpoint,
+    windows: Arc<Windows>,
+}
+
+fn side(key: u8) -> Side {
+    let windows = Arc::new(Windows::default());
+    let options = ContextOptions { device: DeviceKind::Shm, ..ContextOptions::default() };
+    let endpoint = Endpoint::open(&options, JobKey([key; 16]), windows.clone()).unwrap();
+    Side { endpoint, windows }
+}
+
+/// Two that know each other, and the number of the second at the first.
+fn pair() -> (Side, Side, u32) {
+    let (a, b) = (side(1), side(1));
+    let to_b = a.endpoint.add_peer(&b.endpoint.address().unwrap()).unwrap();
+    b.endpoint.add_peer(&a.endpoint.address().unwrap()).unwrap();
+    (a, b, to_b)
+}
+
+fn any(kind: Kind) -> Want {
+    Want { source: None, tag: 0, ignore: u64::MAX, kind }
+}
+
+fn cookie(context: u64) -> Cookie {
+    Cookie { context, mark: context * 2 }
+}
+
+fn envelope(kind: Kind, tag: u64) -> Envelope {
+    Envelope { tag, data: tag + 1, kind, ..Envelope::default() }
+}
+
+/// The next occurrence at either side; both make progress meanwhile.
+fn next(at: &Side, other: &Side) -> Occurrence {
+    for _ in 0..1_000_000 {
+        other.endpoint.turn(|turn| turn.progress());
+        let found = at.endpoint.turn(|turn| {
+            turn.progress();
+            turn.occurrence()
+        });
+        if let Some(occurrence) = found {
+            return occurrence;
+        }
+        std::thread::yield_now();
+    }
+    panic!("nothing has happened");
+}
+
+fn ended(occurrence: Occurrence) -> (u64, Result<Status, Error>, Option<Placed>) {
+    match occurrence {
+        Occurrence::Ended { cookie: c, result, placed } => {
+            assert_eq!(c, cookie(c.context));
+            (c.context, result, placed)
+        }
+        other => panic!("no end of an operation: {other:?}"),
+    }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 13 + i / 509) as u8).collect()
+}
+
+fn bytes(buf: &Buf) -> Vec<u8> {
+    let mut bytes = vec![0; buf.len()];
+    buf.read(0, &mut bytes);
+    bytes
+}
+
+#[test]
+fn messages_of_any_size_end_with_their_cookie() {
+    let (a, b, to_b) = pair();
+    for (at, len) in SIZES.into_iter().enumerate() {
+        let (from, into) = (Buf::from_vec(pattern(len)), Buf::from_vec(vec![0; len]));
+        let at = at as u64;
+        b.endpoint.turn(|turn| turn.receive(any(Kind::TAGGED), into.clone(), cookie(at)));
+        let sent = a.endpoint.turn(|turn| {
+            turn.send(to_b, &envelope(Kind::TAGGED, at), &from, Some(cookie(100))).unwrap()
+        });
+        let (context, result, placed) = ended(next(&b, &a));
+        let status = result.unwrap();
+        assert_eq!((context, status.len, status.tag(), placed), (at, len, at, None));
+        assert_eq!(status.envelope.data, at + 1);
+        assert!(bytes(&into) == pattern(len), "{len} bytes");
+        if sent == Sent::UnderWay {
+            assert_eq!(ended(next(&a, &b)).0, 100);
+        }
+    }
+    assert!(a.endpoint.turn(|turn| !turn.has_occurrence()));
+}
+
+#[test]
+fn one_receive_takes_many_messages_and_says_which_was_the_last() {
+    let (a, b, to_b) = pair();
+    // Long and short ones, some before the receive is there and some after.
+    let lens = [100, 40_000, 7, 0, 20_000, 5_000];
+    let send = |lens: &[usize]| {
+        for &len in lens {
+            let from = Buf::from_vec(pattern(len));
+            let to = envelope(Kind::UNTAGGED, 0);
+            a.endpoint.turn(|turn| turn.send(to_b, &to, &from, None).unwrap());
+        }
+    };
+    send(&lens[..2]);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    b.endpoint.turn(|turn| turn.progress());
+    let into = Buf::from_vec(vec![0; 66_000]);
+    let want = any(Kind::UNTAGGED);
+    b.endpoint.turn(|turn| turn.receive_many(want, into.clone(), 1_000, cookie(1)));
+    send(&lens[2..]);
+    let mut found: Vec<(usize, usize, bool)> = Vec::new();
+    while found.len() < lens.len() {
+        let (context, result, placed) = ended(next(&b, &a));
+        let placed = placed.unwrap();
+        assert_eq!(context, 1);
+        found.push((placed.offset, result.unwrap().len, placed.last));
+    }
+    assert!(found.pop().unwrap().2 && found.iter().all(|f| !f.2), "{found:?}");
+    let all = bytes(&into);
+    let mut offset = 0;
+    for len in lens {
+        assert!(all[offset..offset + len] == pattern(len), "{len} bytes at {offset}");
+        offset += len;
+    }
+    // It has left: what comes now waits for another receive.
+    send(&[3]);
+    for _ in 0..100 {
+        a.endpoint.turn(|turn| turn.progress());
+        assert!(
+            b.endpoint
+                .turn(|turn| {
+                    turn.progress();
+                    turn.occurrence()
+                })
+                .is_none()
+        );
+    }
+    assert_eq!(b.endpoint.turn(|turn| turn.peek(&want)).unwrap().len, 3);
+}
+
+#[test]
+fn a_receive_of_many_that_is_cancelled_ends_once() {
+    let (_a, b, _) = pair();
+    let into = Buf::from_vec(vec![0; 100]);
+    b.endpoint.turn(|turn| turn.receive_many(any(Kind::UNTAGGED), into, 1, cookie(5)));
+    assert!(b.endpoint.turn(|turn| turn.cancel(5)));
+    assert!(!b.endpoint.turn(|turn| turn.cancel(5)));
+    let (context, result, placed) = ended(b.endpoint.turn(|turn| turn.occurrence()).unwrap());
+    assert_eq!((context, result), (5, Err(Error::Cancelled)));
+    assert!(placed.unwrap().last);
+}
+
+#[test]
+fn claimed_messages_are_received_or_thrown_away() {
+    let (a, b, to_b) = pair();
+    for (tag, len) in [(1, 10), (2, 50_000), (3, 60_000)] {
+        let from = Buf::from_vec(pattern(len));
+        let to = envelope(Kind::TAGGED, tag);
+        a.endpoint.turn(|turn| turn.send(to_b, &to, &from, Some(cookie(tag))).unwrap());
+    }
+    let want = |tag| Want { source: Some(PeerId(0)), tag, ignore: 0, kind: Kind::TAGGED };
+    while b
+        .endpoint
+        .turn(|turn| {
+            turn.progress();
+            turn.peek(&want(3))
+        })
+        .is_none()
+    {
+        a.endpoint.turn(|turn| turn.progress());
+    }
+    let into = Buf::from_vec(vec![0; 50_000]);
+    b.endpoint.turn(|turn| {
+        let second = turn.claim(&want(2)).unwrap();
+        assert!(turn.peek(&want(2)).is_none());
+        turn.receive_matched(second, into.clone(), cookie(20));
+        let third = turn.claim(&want(3)).unwrap();
+        turn.discard(third);
+        let first = turn.claim(&want(1)).unwrap();
+        turn.discard(first);
+    });
+    assert_eq!(ended(next(&b, &a)).1.unwrap().len, 50_000);
+    assert!(bytes(&into) == pattern(50_000));
+    // The first waited for the connection, so its end is told as well.
+    let mut sends: Vec<u64> = (0..3).map(|_| ended(next(&a, &b)).0).collect();
+    sends.sort_unstable();
+    assert_eq!(sends, [1, 2, 3]);
+    assert!(b.endpoint.turn(|turn| turn.occurrence()).is_none());
+}
+
+#[test]
+fn windows_are_written_read_and_changed() {
+    let (a, b, to_b) = pair();
+    for len in SIZES {
+        let memory = Buf::from_vec(vec![0; len + 8]);
+        let key = b.windows.open(None, &memory, Rights::ALL, 1000).unwrap();
+        let at = Spot { key, addr: 1004 };
+        let from = Buf::from_vec(pattern(len));
+        let put = |data| {
+            a.endpoint.turn(|turn| turn.put(to_b, &from, at, data, Some(cookie(1))).unwrap());
+        };
+        put(None);
+        assert_eq!(ended(next(&a, &b)).1.err(), None);
+        assert!(bytes(&memory)[4..len + 4] == pattern(len), "{len} bytes");
+        assert!(b.endpoint.turn(|turn| turn.occurrence()).is_none());
+        put(Some(99));
+        let Occurrence::Accessed { access, data, len: seen, .. } = next(&b, &a) else {
+            panic!("a word comes with the put")
+        };
+        assert_eq!((access, data, seen), (Access::Put, Some(99), len));
+        assert_eq!(ended(next(&a, &b)).0, 1);
+
+        let into = Buf::from_vec(vec![0; len]);
+        a.endpoint.turn(|turn| turn.get(to_b, into.clone(), at, Some(cookie(2))).unwrap());
+        let (context, result, _) = ended(next(&a, &b));
+        assert_eq!((context, result.unwrap().len), (2, len));
+        assert!(bytes(&into) == pattern(len), "{len} bytes");
+        let closing = b.windows.close(key).unwrap();
+        while !closing.is_over() {
+            a.endpoint.turn(|turn| turn.progress());
+            b.endpoint.turn(|turn| turn.progress());
+        }
+    }
+}
+
+#[test]
+fn a_fetch_and_add_gives_what_was_there() {
+    let (a, b, to_b) = pair();
+    let memory = Buf::from_vec(5u64.to_ne_bytes().to_vec());
+    let key = b.windows.open(Some(3), &memory, Rights::ALL, 0).unwrap();
+    let operands = Buf::from_vec(7u64.to_ne_bytes().to_vec());
+    let comparands = Buf::empty();
+    let into = Buf::from_vec(vec![0; 8]);
+    let atomic = |fetch| Atomic {
+        op: AtomicOp::Sum,
+        scalar: Scalar::U64,
+        count: 1,
+        operands: &operands,
+        comparands: &comparands,
+        fetch,
+    };
+    let at = Spot { key, addr: 0 };
+    let start = |fetch| {
+        a.endpoint
+            .turn(|turn| turn.atomic(to_b, atomic(fetch), at, None, Some(cookie(1))))
+            .unwrap();
+        ended(next(&a, &b)).1.unwrap();
+    };
+    start(None);
+    start(Some(into.clone()));
+    assert_eq!(
+        (bytes(&into), bytes(&memory)),
+        (12u64.to_ne_bytes().to_vec(), 19u64.to_ne_bytes().to_vec())
+    );
+}
+
+#[test]
+fn what_a_window_does_not_allow_is_refused_with_a_reason() {
+    let (a, b, to_b) = pair();
+    let memory = Buf::from_vec(vec![0; 1 << 20]);
+    let read = Rights { get: true, put: false };
+    let key = b.windows.open(None, &memory, read, 0).unwrap();
+    let put = |len: usize, at: Spot| {
+        let from = Buf::from_vec(pattern(len));
+        a.endpoint.turn(|turn| turn.put(to_b, &from, at, Some(1), Some(cookie(1))).unwrap());
+        ended(next(&a, &b)).1.unwrap_err().to_string()
+    };
+    for len in [8, 1 << 18] {
+        assert!(put(len, Spot { key, addr: 0 }).contains("without the right"));
+        assert!(put(len, Spot { key: 77, addr: 0 }).contains("no window"));
+        let writable = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+        assert!(put(len, Spot { key: writable, addr: (1 << 20) - 4 }).contains("not all inside"));
+    }
+    let into = Buf::from_vec(vec![0; 8]);
+    let at = Spot { key, addr: u64::MAX };
+    a.endpoint.turn(|turn| turn.get(to_b, into, at, Some(cookie(1))).unwrap());
+    assert!(ended(next(&a, &b)).1.unwrap_err().to_string().contains("not all inside"));
+    assert!(bytes(&memory).iter().all(|&b| b == 0));
+    assert!(b.endpoint.turn(|turn| turn.occurrence()).is_none());
+}
+
+#[test]
+fn who_is_not_known_yet_is_let_in_and_can_be_named_later() {
+    let (a, b) = (side(2), side(2));
+    let to_b = a.endpoint.add_peer(&b.endpoint.address().unwrap()).unwrap();
+    let into = Buf::from_vec(vec![0; 4]);
+    b.endpoint.turn(|turn| turn.receive(any(Kind::UNTAGGED), into.clone(), cookie(1)));
+    let to = envelope(Kind::UNTAGGED, 0);
+    a.endpoint.turn(|turn| turn.inject(to_b, &to, b"here").unwrap());
+    let source = ended(next(&b, &a)).1.unwrap().source;
+    assert_eq!(bytes(&into), b"here");
+    assert_eq!(b.endpoint.add_peer(&a.endpoint.address().unwrap()), Ok(source));
+}
+
+#[test]
+fn the_signal_is_set_when_something_happens_while_nobody_calls() {
+    let (a, b, to_b) = pair();
+    let signal = Arc::new(Signal::new().unwrap());
+    b.endpoint.signal_by(signal.clone());
+    b.endpoint.turn(|turn| turn.receive(any(Kind::TAGGED), Buf::empty(), cookie(1)));
+    b.endpoint.rest();
+    a.endpoint.turn(|turn| turn.inject(to_b, &envelope(Kind::TAGGED, 1), &[]).unwrap());
+    assert!(weft_sys::watch::readable(signal.as_fd(), 10_000_000_000), "no signal within 10 s");
+    assert_eq!(ended(b.endpoint.turn(|turn| turn.occurrence()).unwrap()).0, 1);
+    signal.clear();
+    assert!(!weft_sys::watch::readable(signal.as_fd(), 0));
+}
+
+#[test]
+fn an_operation_on_a_peer_that_ends_is_told_to_have_failed() {
+    let (a, b, to_b) = pair();
+    let into = Buf::from_vec(vec![0; 4]);
+    let want = Want { source: Some(PeerId(to_b)), tag: 0, ignore: 0, kind: Kind::TAGGED };
+    a.endpoint.turn(|turn| turn.inject(to_b, &envelope(Kind::TAGGED, 1), &[]).unwrap());
+    a.endpoint.turn(|turn| turn.receive(want, into, cookie(1)));
+    let big = Buf::from_vec(pattern(1 << 20));
+    a.endpoint.turn(|turn| {
+        turn.send(to_b, &envelope(Kind::TAGGED, 1), &big, Some(cookie(2))).unwrap();
+    });
+    while b
+        .endpoint
+        .turn(|turn| {
+            turn.progress();
+            turn.peek(&any(Kind::TAGGED))
+        })
+        .is_none()
+    {}
+    drop(b);
+    let lonely = side(1);
+    let mut contexts = Vec::new();
+    for _ in 0..2 {
+        let (context, result, _) = ended(next(&a, &lonely));
+        assert!(result.unwrap_err().to_string().contains("ended"));
+        contexts.push(context);
+    }
+    contexts.sort_unstable();
+    assert_eq!(contexts, [1, 2]);
+}

@@ -1,0 +1,235 @@
+//! Remote memory: *windows*, pieces of this process's memory that its peers may read, write and
+//! change by atomic operations, without its program's help (the idea is MCD's and CF's).
+//!
+//! A window is reached by its key only, inside its bounds, and with the rights it was opened with.
+//! What a peer asks for is done by the calls of the process that has the window, or by its tender
+//! while it computes. The operations themselves are an endpoint's
+//! ([`Turn`](crate::endpoint::Turn)).
+
+mod atomic;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weft_sys::buf::Buf;
+
+use crate::error::Error;
+
+pub(crate) use atomic::Change;
+pub use atomic::{AtomicOp, ELEMENTS_MAX, Scalar};
+
+/// The first key that is given out where none was asked for. Keys that programs choose are small,
+/// most often.
+const FIRST_KEY: u64 = 1 << 32;
+
+/// What peers may do with a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rights {
+    /// Read it.
+    pub get: bool,
+    /// Write it. Atomic operations need the right to write, and those that give the former value
+    /// the right to read as well.
+    pub put: bool,
+}
+
+impl Rights {
+    /// To read and to write.
+    pub const ALL: Rights = Rights { get: true, put: true };
+
+    fn cover(self, wanted: Rights) -> bool {
+        (self.get || !wanted.get) && (self.put || !wanted.put)
+    }
+}
+
+/// A place in a peer's window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spot {
+    /// The window's key.
+    pub key: u64,
+    /// The first byte, counted as the window's owner said: from 0, or by its own addresses.
+    pub addr: u64,
+}
+
+/// Why a request for a window's memory is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Refusal {
+    /// There is no window with this key.
+    Key = 1,
+    /// The bytes are not all inside it.
+    Bounds = 2,
+    /// It was opened without the right.
+    Rights = 3,
+    /// The request makes no sense.
+    Nonsense = 4,
+}
+
+impl Refusal {
+    /// From its number on the wire.
+    pub(crate) fn from_code(code: u8) -> Refusal {
+        match code {
+            1 => Refusal::Key,
+            2 => Refusal::Bounds,
+            3 => Refusal::Rights,
+            _ => Refusal::Nonsense,
+        }
+    }
+
+    /// For people.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Refusal::Key => "it has no window with this key: was it closed, or not opened yet?",
+            Refusal::Bounds => "the bytes are not all inside the window",
+            Refusal::Rights => "the window was opened without the right to do this",
+            Refusal::Nonsense => "the request cannot be read: is Weft the same on all nodes?",
+        }
+    }
+}
+
+struct Window {
+    buf: Buf,
+    token: Arc<()>,
+    rights: Rights,
+    base: u64,
+}
+
+#[derive(Default)]
+struct Table {
+    by_key: HashMap<u64, Window>,
+    given: u64,
+}
+
+/// The windows of a process, or of a part of it. May be shared by threads and endpoints.
+#[derive(Default)]
+pub struct Windows {
+    table: Mutex<Table>,
+}
+
+/// A window that was closed while a peer's request still used its memory.
+#[derive(Debug)]
+#[must_use = "the memory may be used until `is_over`"]
+pub struct Closing {
+    token: Arc<()>,
+}
+
+impl Closing {
+    /// Whether nobody uses the memory any more. Until then the endpoints must make progress.
+    pub fn is_over(&self) -> bool {
+        Arc::strong_count(&self.token) == 1
+    }
+}
+
+impl Windows {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a window on `buf`, under `key` or, if that is `None`, one that is free. Peers name its
+    /// bytes by numbers from `base` on. The memory must stay valid until the window has been closed
+    /// and [`Closing::is_over`].
+    ///
+    /// # Errors
+    /// [`Error::KeyTaken`].
+    pub fn open(
+        &self,
+        key: Option<u64>,
+        buf: &Buf,
+        rights: Rights,
+        base: u64,
+    ) -> Result<u64, Error> {
+        let mut table = self.table();
+        let key = key.unwrap_or_else(|| {
+            while table.by_key.contains_key(&(FIRST_KEY + table.given)) {
+                table.given += 1;
+            }
+            FIRST_KEY + table.given
+        });
+        match table.by_key.entry(key) {
+            Entry::Occupied(_) => Err(Error::KeyTaken { key }),
+            Entry::Vacant(place) => {
+                let token = Arc::new(());
+                place.insert(Window { buf: buf.with_token(&token), token, rights, base });
+                Ok(key)
+            }
+        }
+    }
+
+    /// Closes a window; `None` if there is none with this key.
+    pub fn close(&self, key: u64) -> Option<Closing> {
+        let window = self.table().by_key.remove(&key)?;
+        Some(Closing { token: window.token })
+    }
+
+    /// The memory at `spot`.
+    pub(crate) fn find(&self, spot: Spot, len: usize, rights: Rights) -> Result<Buf, Refusal> {
+        let table = self.table();
+        let window = table.by_key.get(&spot.key).ok_or(Refusal::Key)?;
+        if !window.rights.cover(rights) {
+            return Err(Refusal::Rights);
+        }
+        let offset = spot.addr.checked_sub(window.base).ok_or(Refusal::Bounds)?;
+        let offset = usize::try_from(offset).map_err(|_| Refusal::Bounds)?;
+        if offset.checked_add(len).is_none_or(|end| end > window.buf.len()) {
+            return Err(Refusal::Bounds);
+        }
+        Ok(window.buf.range(offset, len))
+    }
+
+    /// Makes a change in one step, as far as other changes of these windows are concerned; gives
+    /// what was there before to `former`.
+    pub(crate) fn change(
+        &self,
+        spot: Spot,
+        change: &Change<'_>,
+        fetch: bool,
+        former: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let rights = Rights { get: fetch, put: change.op != AtomicOp::Read };
+        let buf = self.find(spot, change.len(), rights)?;
+        // Held meanwhile: endpoints of several threads may change the same memory.
+        let _table = self.table();
+        if change.apply(&buf, former) { Ok(()) } else { Err(Refusal::Nonsense) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(windows: &Windows, addr: u64, len: usize, rights: Rights) -> Result<usize, Refusal> {
+        windows.find(Spot { key: 7, addr }, len, rights).map(|buf| buf.len())
+    }
+
+    #[test]
+    fn memory_is_reached_by_key_inside_its_bounds_with_its_rights_only() {
+        let windows = Windows::default();
+        let buf = Buf::from_vec(vec![0; 16]);
+        let read = Rights { get: true, put: false };
+        assert_eq!(windows.open(Some(7), &buf, read, 100), Ok(7));
+        assert_eq!(windows.open(Some(7), &buf, read, 0), Err(Error::KeyTaken { key: 7 }));
+        assert_eq!(find(&windows, 100, 16, read), Ok(16));
+        assert_eq!(find(&windows, 116, 0, read), Ok(0));
+        assert_eq!(find(&windows, 99, 1, read), Err(Refusal::Bounds));
+        assert_eq!(find(&windows, 116, 1, read), Err(Refusal::Bounds));
+        assert_eq!(find(&windows, 101, usize::MAX, read), Err(Refusal::Bounds));
+        assert_eq!(find(&windows, u64::MAX, 2, read), Err(Refusal::Bounds));
+        assert_eq!(find(&windows, 100, 1, Rights::ALL), Err(Refusal::Rights));
+        assert!(windows.close(7).unwrap().is_over());
+        assert_eq!(find(&windows, 100, 1, read), Err(Refusal::Key));
+        assert!(windows.close(7).is_none());
+    }
+
+    #[test]
+    fn a_closed_window_says_when_its_memory_is_free() {
+        let windows = Windows::default();
+        let key = windows.open(None, &Buf::from_vec(vec![0; 8]), Rights::ALL, 0).unwrap();
+        let other = windows.open(None, &Buf::from_vec(vec![0; 8]), Rights::ALL, 0).unwrap();
+        assert_ne!(key, other);
+        let used = windows.find(Spot { key, addr: 4 }, 4, Rights::ALL).unwrap();
+        let closing = windows.close(key).unwrap();
+        assert!(!closing.is_over());
+        drop(used);
+        assert!(closing.is_over());
+    }
+}
