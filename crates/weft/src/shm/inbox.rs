@@ -30,10 +30,10 @@ const WORDS: usize = 4 * LINE;
 
 const HEADER: usize = WORDS + OFFERS * 8;
 
-/// How long a sender leaves the turn line alone for the answer. Measured with contexts: 40 to 80 ns
-/// take a third off a small message's round trip. Whoever is slower to answer loses nothing by it
-/// but the line.
-const HOLD_OFF_NS: u64 = 60;
+/// How long a sender leaves the turn line alone for the answer. Measured with contexts: 60 to 100
+/// ns take a third off a small message's round trip. Whoever is slower to answer loses nothing by
+/// it but the line.
+const HOLD_OFF_NS: u64 = 80;
 
 /// Spin-loop hints that are timed together.
 const HINTS: u64 = 128;
