@@ -21,8 +21,8 @@
 //! never taken from shared memory.
 //!
 //! A **turn line** ([`Turn`]) is one more line, for both directions: small items that go there and
-//! back take it in turn, and cost half of what the lines of two rings do. A [`Duplex`] is one end of
-//! a connection: a ring each way, and the turn line, with one order for all.
+//! back take it in turn, and cost half of what the lines of two rings do. A [`Duplex`] is one end
+//! of a connection: a ring each way, and the turn line, with one order for all.
 //!
 //! A **doorbell** ([`Bell`]) is one word that says whether its owner sleeps. Whoever has put an
 //! item into a ring looks at it afterwards; whoever wants to sleep sets it first and looks at the
@@ -44,6 +44,7 @@ mod memory;
 mod producer;
 mod sync;
 mod turn;
+mod words;
 
 pub use bell::{Bell, Sleep};
 pub use consumer::{Consumer, Item};

@@ -5,6 +5,7 @@ use std::{ptr, slice};
 
 use crate::layout::{INLINE, INLINE_AT};
 use crate::sync::Ordering;
+use crate::words::{words, write_words};
 use crate::{Head, Item, Memory, RingError};
 
 /// One end of a turn line, which carries one small item at a time, there and back again.
@@ -166,10 +167,7 @@ impl Turn {
         // SAFETY: inside the line, aligned to 8, and ours to write until the store below.
         unsafe {
             ptr::write(self.mem.at(8).cast::<Head>(), head);
-            let at = self.mem.at(INLINE_AT).cast::<u64>();
-            for (i, &word) in payload.iter().enumerate().take(control.len.div_ceil(8)) {
-                ptr::write(at.add(i), word);
-            }
+            write_words(self.mem.at(INLINE_AT), &payload, control.len);
         }
         self.mem.word(0).store(self.last, Ordering::Release);
     }
@@ -221,22 +219,4 @@ impl Turn {
         // SAFETY: `payload` has INLINE bytes, all initialised.
         unsafe { slice::from_raw_parts(self.payload.as_ptr().cast(), len) }
     }
-}
-
-/// At most [`INLINE`] bytes as words, zeros behind them. Much less work than a copy of any length.
-#[inline]
-fn words(bytes: &[u8]) -> [u64; INLINE / 8] {
-    let mut words = [0; INLINE / 8];
-    let (whole, rest) = bytes.as_chunks::<8>();
-    for (word, chunk) in words.iter_mut().zip(whole) {
-        *word = u64::from_ne_bytes(*chunk);
-    }
-    if !rest.is_empty() {
-        let mut last = [0; 8];
-        for (to, &from) in last.iter_mut().zip(rest) {
-            *to = from;
-        }
-        words[whole.len()] = u64::from_ne_bytes(last);
-    }
-    words
 }
