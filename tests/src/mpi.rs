@@ -47,6 +47,11 @@ impl Mpi {
         ["mpich", "openmpi"].into_iter().filter_map(found).collect()
     }
 
+    /// A provider for libfabric that came with the library and is not Weft's.
+    pub fn provider_of_another(&self) -> PathBuf {
+        self.bin.join("../lib").join(self.name).join("libfabric/libpsmx2-fi.so")
+    }
+
     /// Compiles programs of `tests/mpi` into `folder`; gives the path of the program.
     ///
     /// # Panics

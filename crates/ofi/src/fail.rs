@@ -46,8 +46,12 @@ impl From<&Error> for Fail {
             Error::Truncated { .. } => abi::FI_ETRUNC,
             Error::Cancelled => abi::FI_ECANCELED,
             Error::PortTaken { .. } | Error::ChannelTaken { .. } => abi::FI_EADDRINUSE,
+            Error::Refused { .. } => abi::FI_EACCES,
+            Error::KeyTaken { .. } => abi::FI_ENOKEY,
             Error::TooLong { .. } => abi::FI_EMSGSIZE,
-            Error::Setting { .. } | Error::UnknownDevice { .. } => abi::FI_EINVAL,
+            Error::Setting { .. } | Error::UnknownDevice { .. } | Error::BadAddress { .. } => {
+                abi::FI_EINVAL
+            }
             _ => abi::FI_EOTHER,
         })
     }

@@ -11,6 +11,7 @@
 //! | `mr` | memory that peers may reach | `fi_mr_reg` |
 //! | `cq`, `cntr`, `eq` | how the ends of operations, and events, are told | `fi_cq_open`, ... |
 //! | `poll` | several queues and counters looked at as one | `fi_poll_open` |
+//! | `abroad` | whether the process has to do with other nodes | |
 //! | `ep` | the endpoint: messages, tagged messages, remote memory, atomics | `fi_endpoint` |
 //!
 //! An endpoint here is one of [`weft::endpoint`], with two additions: where an operation's end is
@@ -21,6 +22,7 @@
 #![allow(clippy::too_many_arguments, reason = "libfabric's functions have as many")]
 
 pub mod abi;
+mod abroad;
 mod av;
 mod cntr;
 mod core;

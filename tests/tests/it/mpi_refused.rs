@@ -56,19 +56,19 @@ fn a_program_of_another_library_is_named() {
 }
 
 #[test]
-fn hints_that_the_provider_cannot_meet_are_named() {
+fn a_library_that_is_no_provider_and_a_bad_setting_are_named() {
     let _turn = alone();
     let Some(file) = provider(WEFT) else { return };
+    let options = ["--provider", &file.display().to_string()];
     for mpi in Mpi::all() {
-        let run = Run {
-            weft: WEFT,
-            ranks: 2,
-            lab: None,
-            options: &["--provider", &file.display().to_string()],
-            // Libfabric is kept from asking Weft's provider.
-            variables: &[("WEFT_DEVICE", "warp")],
-        };
-        refused(&run.output(&steps(&mpi), &["5"]), &["what it needs from the provider", "warp"]);
+        let variables = &[("WEFT_DEVICE", "warp")];
+        let job = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables };
+        refused(&job.output(&steps(&mpi), &["5"]), &["warp", "composite"]);
+        // A provider, but another one: Weft is not what libfabric then has to offer.
+        let own = mpi.provider_of_another();
+        let output = run(&["--provider", &own.display().to_string()], &steps(&mpi));
+        let name = own.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        refused(&output, &[&name]);
     }
 }
 

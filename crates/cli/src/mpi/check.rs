@@ -170,6 +170,10 @@ fn trouble(args: &Args) -> Option<String> {
     if !args.provider.is_file() {
         return Some(format!("there is no {file}: install Weft at the same place on all nodes"));
     }
+    // What the provider itself would read only when the program has started.
+    if let Err(why) = weft::context::ContextOptions::from_env() {
+        return Some(why.to_string());
+    }
     let library = args.libfabric.display();
     let fabric = match LibFabric::open(&args.libfabric) {
         Ok(fabric) => fabric,

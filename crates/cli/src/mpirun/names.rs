@@ -61,7 +61,9 @@ impl Failure {
     pub fn text(&self, ranks: &[Entry], first: Option<&Entry>) -> Option<String> {
         let by_pid = |pid: u32| ranks.iter().find(|e| e.pid == pid);
         let by_rank = |rank: u32| ranks.iter().find(|e| e.rank == rank);
-        let named = self.pid.and_then(by_pid).or_else(|| self.rank.and_then(by_rank));
+        // Hydra may name a process that it has killed itself, after another one had ended.
+        let by_process = self.pid.and_then(|pid| first.or(by_pid(pid)));
+        let named = self.rank.and_then(by_rank).or(by_process);
         let name = |e: &Entry| format!("rank {} (process {} on {})", e.rank, e.pid, e.host);
         let Some((how, _)) = &self.how else {
             let entry = first.or(named)?;
@@ -98,6 +100,15 @@ mod tests {
     fn board() -> Vec<Entry> {
         let entry = |rank, pid| Entry { rank, pid, host: format!("node{rank}") };
         vec![entry(0, 100), entry(1, 101), entry(2, 102)]
+    }
+
+    #[test]
+    fn hydra_is_not_believed_against_what_was_seen() {
+        let mut failure = Failure::default();
+        failure.read("=   PID 100 RUNNING AT node0");
+        failure.read("=   EXIT CODE: 9");
+        let said = failure.text(&board(), board().get(2)).unwrap();
+        assert!(said.starts_with("rank 2 (process 102 on node2) was killed by signal 9"), "{said}");
     }
 
     fn said(text: &str) -> Option<String> {

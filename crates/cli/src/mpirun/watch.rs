@@ -2,7 +2,7 @@
 //! name the one that noticed.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
@@ -12,11 +12,14 @@ use super::board::{Board, Entry};
 /// More ranks than this are not watched: descriptors are not without limit.
 const RANKS_MAX: usize = 512;
 
+/// See [`Watch::first`].
+const RECENT: Duration = Duration::from_secs(15);
+
 /// The ranks seen up to now.
 #[derive(Debug, Default)]
 pub struct Watch {
     ranks: Vec<Rank>,
-    first: Option<Entry>,
+    first: Option<(Entry, Instant)>,
 }
 
 #[derive(Debug)]
@@ -74,12 +77,13 @@ impl Watch {
     /// A rank has ended. When the last one ends, that is nobody's fault.
     fn note(&mut self, at: usize) {
         if self.first.is_none() && self.ranks.iter().any(|r| r.alive.is_some()) {
-            self.first = Some(self.ranks[at].entry.clone());
+            self.first = Some((self.ranks[at].entry.clone(), Instant::now()));
         }
     }
 
-    /// The rank that ended while others went on.
+    /// The rank that ended while others went on, if that is not long ago: launchers take a few
+    /// seconds to end the others, and a rank that ended before that was done with its work.
     pub fn first(&self) -> Option<&Entry> {
-        self.first.as_ref()
+        self.first.as_ref().filter(|(_, at)| at.elapsed() < RECENT).map(|(entry, _)| entry)
     }
 }

@@ -1,5 +1,5 @@
-// Written by bindgen from the headers of libfabric 2.5.1, then trimmed to what is used. Not edited by
-// hand.
+// Written by bindgen from the headers of libfabric 2.5.1, then trimmed to what is used. Not edited
+// by hand.
 
 use std::ffi::{c_char, c_int, c_short, c_uint, c_void};
 

@@ -11,6 +11,7 @@ use weft::error::Error;
 use super::group::Groups;
 use super::mark::{Kind, Mark};
 use crate::abi::*;
+use crate::abroad;
 use crate::av::Vector;
 use crate::cntr::Counter;
 use crate::cq::{Entry, Failure, Queue};
@@ -168,6 +169,7 @@ impl Live {
         if bound.counters[4].is_some() || bound.counters[5].is_some() {
             self.watch_windows();
         }
+        abroad::joined(Arc::downgrade(self));
         Ok(())
     }
 
@@ -189,6 +191,7 @@ impl Live {
     /// Learns the number of the peer at `address`.
     pub fn name(&self, number: usize, address: &[u8]) -> Result<(), Error> {
         let peer = self.endpoint.add_peer(address)?;
+        abroad::named(self.endpoint.address(), address);
         self.turn(|_, state| {
             put(&mut state.peers, number, peer);
             put(&mut state.numbers, peer as usize, number as u32);
