@@ -2,33 +2,39 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench build lint fmt doc fuzz loom miri clean install
+.PHONY: help demo test test-mpi bench build lint fmt doc fuzz loom miri clean install
 
 PREFIX ?= /usr/local
 # Seconds for each harness of `make fuzz`.
 FUZZ_S ?= 60
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## build, then Weft beside TCP on a two-node virtual Ethernet: table and plot
-	@scripts/setup.sh build
-	cargo build --release -p weft-cli
-	@mkdir -p out && scripts/weft.sh compare --quick --svg out/compare.svg
+demo: ## build, then an MPI program on a two-node virtual Ethernet: on Weft beside the same over TCP
+	@scripts/setup.sh build mpi
+	cargo build --release -p weft-cli -p weft-ofi
+	@scripts/demo.sh
 
 test: ## format, lints, all tests, models, documentation: under 12 minutes on 2 cores
 	@scripts/setup.sh test mpi
 	@scripts/test.sh
 
+test-mpi: ## MPI programs on Weft, the long form: stress, mpi4py's tests, deaths and cables
+	@scripts/setup.sh test mpi test-mpi
+	cargo build --release -p weft-cli -p weft-ofi
+	@scripts/test-mpi.sh
+
 bench: ## every figure with its target: the floor, then Weft beside TCP and both MPI libraries
 	@scripts/setup.sh build mpi
-	cargo build --release -p weft-cli
+	cargo build --release -p weft-cli -p weft-ofi
 	@scripts/weft.sh bench floor
 	@mkdir -p out && scripts/weft.sh compare --svg out/compare.svg
+	@scripts/weft.sh compare --mpi --svg out/compare-mpi.svg
 
-build: ## the `weft` command, optimized, in target/release
+build: ## the `weft` command and the provider for MPI, optimized, in target/release
 	@scripts/setup.sh build
-	cargo build --release -p weft-cli
+	cargo build --release -p weft-cli -p weft-ofi
 
 lint: ## formatting, clippy with warnings as errors, and the tidy rules
 	cargo fmt --all --check
@@ -55,5 +61,7 @@ clean: ## everything that was built; .venv too
 	cargo clean
 	rm -rf .venv out
 
-install: build ## `weft` into PREFIX/bin (/usr/local)
+install: build ## `weft` into PREFIX/bin (/usr/local), the provider for MPI into PREFIX/lib/weft
 	install -Dm755 "$$(scripts/weft.sh --path)" $(DESTDIR)$(PREFIX)/bin/weft
+	install -Dm755 "$$(dirname "$$(scripts/weft.sh --path)")/libweft_fi.so" \
+		$(DESTDIR)$(PREFIX)/lib/weft/libweft-fi.so

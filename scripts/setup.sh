@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Makes sure that what the build and the tests need is there: as root it installs Debian packages,
 # otherwise it says in one line what to install. The MPI libraries that Weft is compared with go into
-# .venv (one folder each, because both bring a program called mpiexec).
+# .venv (one folder each, because both bring a program called mpiexec), with mpi4py in both, and the
+# source of mpi4py, whose test suite is one of ours, in .venv/mpi4py.
 #
-# usage: scripts/setup.sh build|test|mpi ...
+# usage: scripts/setup.sh build|test|mpi|test-mpi ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly MPICH=5.0.2 OPENMPI=5.0.11
+readonly MPICH=5.0.2 OPENMPI=5.0.11 MPI4PY=4.1.2
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -20,6 +21,11 @@ missing_packages() {
     python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
     case " $* " in *" test "*)
         have tshark || echo tshark
+        have fi_pingpong || echo libfabric-bin
+    esac
+    case " $* " in *" test-mpi "*)
+        have fi_pingpong || echo libfabric-bin
+        have mpicc.openmpi || echo openmpi-bin libopenmpi-dev
     esac
 }
 
@@ -48,21 +54,43 @@ check_rust() {
 # One virtual environment for each library; made again when the wanted version changes.
 install_mpi() {
     local name=$1 version=$2 folder=.venv/$1
-    [ -e "$folder/$version.ready" ] && return 0
-    say "installing $name $version into $folder"
-    rm -rf "$folder"
-    python3 -m venv "$folder"
-    if ! "$folder/bin/python" -m pip install -q --disable-pip-version-check "$name==$version"; then
+    [ -e "$folder/$version-$MPI4PY.ready" ] && return 0
+    say "installing $name $version and mpi4py $MPI4PY into $folder"
+    [ -e "$folder/$version.ready" ] || rm -rf "$folder"
+    [ -e "$folder" ] || python3 -m venv "$folder"
+    if ! "$folder/bin/python" -m pip install -q --disable-pip-version-check \
+        "$name==$version" "mpi4py==$MPI4PY"; then
         say "no $name: comparisons and tests with it are left out (is there a network?)"
         return 0
     fi
-    touch "$folder/$version.ready"
+    touch "$folder/$version.ready" "$folder/$version-$MPI4PY.ready"
+}
+
+# The tests of mpi4py come with its source only.
+install_mpi4py_tests() {
+    local folder=.venv/mpi4py aside=.venv/mpi4py.new
+    [ -e "$folder/$MPI4PY.ready" ] && return 0
+    say "getting the tests of mpi4py $MPI4PY into $folder"
+    rm -rf "$folder" "$aside"
+    mkdir -p "$aside"
+    if ! .venv/mpich/bin/python -m pip download -q --disable-pip-version-check --no-deps \
+        --no-binary mpi4py -d "$aside" "mpi4py==$MPI4PY"; then
+        say "no source of mpi4py: its tests are left out (is there a network?)"
+        return 0
+    fi
+    tar -xzf "$aside/mpi4py-$MPI4PY.tar.gz" -C "$aside" --strip-components 1
+    touch "$aside/$MPI4PY.ready"
+    mv "$aside" "$folder"
 }
 
 check_rust
 for part in "$@"; do
     case $part in
     build | test) install_packages "$part" ;;
+    test-mpi)
+        install_packages "$part"
+        install_mpi4py_tests
+        ;;
     mpi)
         install_packages build
         install_mpi mpich "$MPICH"

@@ -6,7 +6,8 @@
  *   mpicc -O2 pair.c -o pair && mpiexec -n 2 ./pair NAME MS lat 8 4096 bw 1048576
  *
  * Arguments: the name to write as the device, milliseconds per figure, then the names of benchmarks
- * (lat, bw, barrier), each followed by message sizes in bytes.
+ * (lat, bw, barrier, allreduce, put, fadd), each followed by message sizes in bytes. Sizes mean
+ * nothing to barrier and fadd.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -100,7 +101,78 @@ static void barriers(char *buf, int bytes, long times)
         MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void allreduces(char *buf, int bytes, long times)
+{
+    (void)buf;
+    double in[64] = {0}, out[64];
+    int count = bytes / 8 < 1 ? 1 : bytes / 8 > 64 ? 64 : bytes / 8;
+
+    for (long i = 0; i < times; i++)
+        MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* Memory that the others reach; made when it is first wanted. */
+static MPI_Win window = MPI_WIN_NULL;
+#define WINDOW_BYTES (1 << 20)
+
+static void open_window(void)
+{
+    char *base;
+
+    if (window != MPI_WIN_NULL)
+        return;
+    MPI_Win_allocate(WINDOW_BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    memset(base, 0, WINDOW_BYTES);
+    MPI_Win_lock_all(0, window);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* The others wait in a receive meanwhile: passive targets that make progress. */
+static void wait_for_rank_0(void)
+{
+    char done = 0;
+
+    if (rank == 0)
+        for (int peer = 1; peer < ranks; peer++)
+            MPI_Send(&done, 1, MPI_BYTE, peer, 4, MPI_COMM_WORLD);
+    else
+        MPI_Recv(&done, 1, MPI_BYTE, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void puts_flushed(char *buf, int bytes, long times)
+{
+    open_window();
+    for (long i = 0; rank == 0 && i < times; i++) {
+        MPI_Put(buf, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, window);
+        MPI_Win_flush(1, window);
+    }
+    wait_for_rank_0();
+}
+
+static void fetches(char *buf, int bytes, long times)
+{
+    (void)buf, (void)bytes;
+    long one = 1, before = 0;
+
+    open_window();
+    for (long i = 0; rank == 0 && i < times; i++) {
+        MPI_Fetch_and_op(&one, &before, MPI_LONG, 1, 8, MPI_SUM, window);
+        MPI_Win_flush(1, window);
+    }
+    wait_for_rank_0();
+}
+
 typedef void (*work)(char *, int, long);
+
+static const struct bench {
+    const char *name, *unit;
+    work once;
+} benches[] = {
+    {"lat", "rtt_us", there_and_back}, {"bw", "bandwidth_mb_s", windows},
+    {"barrier", "time_us", barriers},  {"allreduce", "time_us", allreduces},
+    {"put", "time_us", puts_flushed},  {"fadd", "time_us", fetches},
+};
+#define BENCHES (sizeof benches / sizeof *benches)
 
 /* How many times take about `ns`, agreed on by all ranks. */
 static long calibrate(work once, char *buf, int bytes, double ns)
@@ -120,8 +192,9 @@ static long calibrate(work once, char *buf, int bytes, double ns)
     }
 }
 
-static void measure(const char *name, work once, int bytes, double ms)
+static void measure(const struct bench *bench, int bytes, double ms)
 {
+    work once = bench->once;
     char *buf = aligned_alloc(4096, ((size_t)bytes / 4096 + 1) * 4096);
     double total = 0, start;
 
@@ -147,24 +220,23 @@ static void measure(const char *name, work once, int bytes, double ms)
     if (rank != 0)
         return;
     qsort(samples, rounds, sizeof *samples, ascending);
-    printf("{\"bench\":\"%s\",\"device\":\"%s\",\"ranks\":%d,\"bytes\":%d,", name, device, ranks,
-           bytes);
+    printf("{\"bench\":\"%s\",\"device\":\"%s\",\"ranks\":%d,\"bytes\":%d,", bench->name, device,
+           ranks, bytes);
     if (once == windows)
         printf("\"bandwidth_mb_s\":%.3f}\n", (double)bytes * WINDOW / (total / rounds));
     else
         printf("\"%s\":{\"min\":%.4f,\"p50\":%.4f,\"p99\":%.4f,\"mean\":%.4f}}\n",
-               once == barriers ? "time_us" : "rtt_us", samples[0], samples[rounds / 2],
-               samples[rounds * 99 / 100], total / rounds);
+               bench->unit, samples[0], samples[rounds / 2], samples[rounds * 99 / 100],
+               total / rounds);
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    const char *name = NULL;
-    work once = NULL;
+    const struct bench *bench = NULL;
 
     if (argc < 4) {
-        fprintf(stderr, "usage: %s NAME MS {lat|bw|barrier} SIZE...\n", argv[0]);
+        fprintf(stderr, "usage: %s NAME MS {lat|bw|barrier|allreduce|put|fadd} SIZE...\n", argv[0]);
         return 2;
     }
     pin();
@@ -177,14 +249,18 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 1);
     memset(samples, 0, SAMPLES_MAX * sizeof *samples);
     for (int i = 3; i < argc; i++) {
-        if (!strcmp(argv[i], "lat"))
-            name = argv[i], once = there_and_back;
-        else if (!strcmp(argv[i], "bw"))
-            name = argv[i], once = windows;
-        else if (!strcmp(argv[i], "barrier"))
-            name = argv[i], once = barriers;
-        else if (once)
-            measure(name, once, atoi(argv[i]), atof(argv[2]));
+        const struct bench *named = NULL;
+        for (size_t b = 0; b < BENCHES && !named; b++)
+            if (!strcmp(argv[i], benches[b].name))
+                named = &benches[b];
+        if (named)
+            bench = named;
+        else if (bench)
+            measure(bench, atoi(argv[i]), atof(argv[2]));
+    }
+    if (window != MPI_WIN_NULL) {
+        MPI_Win_unlock_all(window);
+        MPI_Win_free(&window);
     }
     free(samples);
     MPI_Finalize();

@@ -21,6 +21,9 @@ pub enum CliError {
     /// A job could not be started.
     #[error(transparent)]
     Run(#[from] crate::run::RunError),
+    /// An MPI program could not be started.
+    #[error(transparent)]
+    Mpi(#[from] crate::mpi::MpiError),
     /// A system call failed.
     #[error("{doing}: {cause}")]
     Io {
@@ -44,6 +47,7 @@ impl CliError {
         match self {
             CliError::Usage(_) => ExitCode::from(2),
             CliError::Run(error) if error.is_usage() => ExitCode::from(2),
+            CliError::Mpi(error) if error.is_usage() => ExitCode::from(2),
             CliError::Lab(error) if error.is_usage() => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }

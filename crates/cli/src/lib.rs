@@ -10,12 +10,16 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod bench;
+mod cache;
 pub mod compare;
 pub mod doctor;
+pub mod environment;
 pub mod error;
 pub mod info;
 pub mod lab;
 pub mod links;
+pub mod mpi;
+pub mod mpirun;
 pub mod output;
 pub mod plot;
 pub mod run;
@@ -50,6 +54,16 @@ enum Command {
     RunGuard,
     #[command(hide = true)]
     RunProbe(run::probe::Args),
+    /// Runs an MPI program on Weft, with its own MPI's launcher
+    Mpirun(mpirun::Args),
+    #[command(hide = true)]
+    MpirunGuard(mpirun::sweep::Args),
+    #[command(hide = true)]
+    MpiCheck(mpi::check::Args),
+    #[command(hide = true)]
+    MpiRank(mpirun::board::RankArgs),
+    /// Prints the environment that puts MPI on Weft, for another launcher
+    Env(environment::Args),
     #[command(hide = true)]
     LabHolder(lab::holder::Args),
     /// Measures this machine, and Weft on it
@@ -65,7 +79,16 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     weft::log::to_standard_error("warn");
     // Commands that another one starts leave it to that one.
-    if !matches!(cli.command, Command::LabHolder(_) | Command::RunAgent | Command::RunGuard) {
+    let quiet = matches!(
+        cli.command,
+        Command::LabHolder(_)
+            | Command::RunAgent
+            | Command::RunGuard
+            | Command::MpirunGuard(_)
+            | Command::MpiCheck(_)
+            | Command::MpiRank(_)
+    );
+    if !quiet {
         output::warn_of_unknown_variables();
     }
     let done: Result<ExitCode, CliError> = match cli.command {
@@ -77,6 +100,11 @@ pub fn main() -> ExitCode {
         Command::RunAgent => run::agent::run(),
         Command::RunGuard => Ok(run::guard::run()),
         Command::RunProbe(args) => run::probe::run(&args),
+        Command::Mpirun(args) => mpirun::run(&args),
+        Command::MpirunGuard(args) => Ok(mpirun::sweep::run(&args)),
+        Command::MpiCheck(args) => mpi::check::run(&args),
+        Command::MpiRank(args) => mpirun::board::become_rank(&args),
+        Command::Env(args) => environment::run(&args),
         Command::LabHolder(args) => lab::holder::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod cma;
 pub mod cpu;
 pub mod epoll;
+pub mod fabric;
 pub mod floor;
 pub mod futex;
 pub mod mem;

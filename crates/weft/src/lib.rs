@@ -48,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod collective;
 pub mod composite;
 pub mod context;
 pub mod device;

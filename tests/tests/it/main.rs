@@ -4,6 +4,8 @@ mod bad_frames;
 mod bad_input;
 mod devices;
 mod links;
+mod mpi;
+mod mpi_refused;
 mod processes;
 mod survey;
 mod tidy;

@@ -56,6 +56,11 @@ impl Place {
         self.lab.is_some()
     }
 
+    /// The lab, if there is one.
+    pub fn as_lab(&self) -> Option<&Lab> {
+        self.lab.as_ref()
+    }
+
     /// The lab's name, for `weft run --lab`.
     pub fn lab_name(&self) -> Option<&str> {
         self.lab.as_ref().map(|lab| lab.record().name.as_str())

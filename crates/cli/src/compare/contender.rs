@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use weft_sys::process::{self, Setup};
 
-use super::launcher::Launcher;
-use super::mpi::Mpi;
+use super::mpi::MpiRun;
 use crate::CliError;
 use crate::bench::crew::Crew;
 use crate::bench::figure::{Figure, size_text};
@@ -60,8 +59,8 @@ pub enum Means {
         /// What is measured beyond latency and bandwidth: ranks, and the words after `weft bench`.
         more: Vec<(u32, &'static str)>,
     },
-    /// An MPI library on its own transport.
-    Mpi(Mpi),
+    /// An MPI library, on its own transport or on Weft.
+    Mpi(MpiRun),
 }
 
 /// One who takes part.
@@ -78,8 +77,6 @@ pub struct Contender {
 pub struct Arena<'a> {
     /// The two nodes.
     pub place: &'a Place,
-    /// For MPI's launchers; none without a lab.
-    pub launcher: Option<Launcher>,
     /// Processes for floors.
     pub pair: Crew<'a>,
     /// Processes for the futex ring.
@@ -90,6 +87,15 @@ pub struct Arena<'a> {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Contender {
+    /// Whether it is Weft, or an MPI on Weft.
+    pub fn is_weft(&self) -> bool {
+        match &self.means {
+            Means::Weft { .. } => true,
+            Means::Mpi(run) => run.provider.is_some(),
+            Means::Floors(_) | Means::Sockets => false,
+        }
+    }
+
     /// Measures everything in `plan` once.
     ///
     /// # Errors
@@ -106,15 +112,16 @@ impl Contender {
             }
             Means::Sockets => self.sockets(plan, arena),
             Means::Weft { device, env, more } => self.weft(plan, arena, device, env, more),
-            Means::Mpi(mpi) => {
-                let command = match (self.reach, &arena.launcher) {
-                    (Reach::Within, _) => mpi.within(&self.label, plan),
-                    (Reach::Between, Some(by)) => mpi.between(&self.label, plan, arena.place, by),
-                    (Reach::Between, None) => {
-                        return Err(CliError::Bench("it needs a lab (run as root)".into()));
-                    }
-                };
-                figures_of(command, plan.time())
+            Means::Mpi(run) => {
+                let lab =
+                    match self.reach {
+                        Reach::Within => None,
+                        Reach::Between => Some(arena.place.as_lab().ok_or_else(|| {
+                            CliError::Bench("it needs a lab (run as root)".into())
+                        })?),
+                    };
+                let (command, setup) = run.command(&self.label, plan.ms, lab)?;
+                figures_of(command, setup, Duration::from_millis(plan.ms * run.figures() * 3))
             }
         }
     }
@@ -153,7 +160,7 @@ impl Contender {
             command.env("WEFT_DEVICE", device).envs(env.iter().copied());
             command.arg("--").arg(own_program()?).arg("bench").args(words.split(' '));
             command.args(["--json", "--ms", &plan.ms.to_string()]);
-            let found = figures_of(command, plan.time())?;
+            let found = figures_of(command, Setup::default(), plan.time())?;
             let named = found.into_iter().map(|f| Figure { device: self.label.clone(), ..f });
             figures.extend(named);
         }
@@ -172,6 +179,16 @@ impl Contender {
 }
 
 impl Plan {
+    /// What is measured, in the words of the benchmark for MPI libraries.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (bench, sizes) in [("lat", &self.lat_bytes), ("bw", &self.bw_bytes)] {
+            words.push(bench.to_string());
+            words.extend(sizes.iter().map(u64::to_string));
+        }
+        words
+    }
+
     /// About how long one contender takes, at most.
     fn time(&self) -> Duration {
         let figures = (self.lat_bytes.len() + self.bw_bytes.len()) as u64;
@@ -187,10 +204,14 @@ fn own_program() -> Result<PathBuf, CliError> {
 ///
 /// # Errors
 /// When it cannot be run, fails, or takes too long.
-pub fn figures_of(mut command: Command, time: Duration) -> Result<Vec<Figure>, CliError> {
+pub fn figures_of(
+    mut command: Command,
+    setup: Setup,
+    time: Duration,
+) -> Result<Vec<Figure>, CliError> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let setup = Setup { dies_with_parent: true, ..Setup::default() };
+    let setup = Setup { dies_with_parent: true, ..setup };
     let started = process::spawn(&mut command, setup);
     let mut child = started.map_err(CliError::io(format!("run {program}")))?;
     let reader = |from: Option<Box<dyn Read + Send>>| {

@@ -2,9 +2,8 @@
 //! in one run. Rounds alternate between the contenders, so that a change of the machine's mood
 //! meets all of them; what counts are ratios of medians.
 
-mod cache;
 mod contender;
-mod launcher;
+mod contest;
 mod mpi;
 mod report;
 mod targets;
@@ -17,10 +16,10 @@ use crate::bench::figure::{Figure, join_rounds};
 use crate::bench::floor::Op;
 use crate::bench::floors::progress;
 use crate::bench::place::Place;
+use crate::mpi::Brand;
 use crate::plot;
 use contender::{Arena, Contender, Means, Plan, Reach};
-use launcher::Launcher;
-use mpi::{Brand, Mpi};
+use mpi::{Mpi, MpiRun};
 
 /// Arguments of `weft compare`.
 #[derive(clap::Args, Debug)]
@@ -28,6 +27,12 @@ pub struct Args {
     /// Under a minute: Weft beside TCP over a cable of two virtual nodes
     #[arg(long)]
     quick: bool,
+    /// MPI programs: MPICH and Open MPI on Weft beside their own shared memory and TCP
+    #[arg(long)]
+    mpi: bool,
+    /// Weft's provider libweft-fi.so for --mpi, or its directory [default: beside this program]
+    #[arg(long, value_name = "FILE", requires = "mpi")]
+    provider: Option<PathBuf>,
     /// One JSON object per figure and per target
     #[arg(long)]
     json: bool,
@@ -59,14 +64,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         Place::here()
     });
     let here = Place::here();
-    let contenders = contenders(args, place.is_lab());
+    let contenders = contenders(args, place.is_lab())?;
     if contenders.is_empty() {
         return Err(CliError::Usage("no contender has such a name".into()));
     }
     let ring = contenders.iter().any(|c| matches!(&c.means, Means::Floors(o) if o.contains(&RING)));
     let mut arena = Arena {
-        launcher: if place.is_lab() { Some(Launcher::new(&place)?) } else { None },
-        pair: Crew::start(&place, 2, true)?,
+        pair: Crew::start(&place, if args.mpi { 0 } else { 2 }, true)?,
         ring: Crew::start(&here, if ring { 32 } else { 0 }, false)?,
         place: &place,
     };
@@ -74,7 +78,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if figures.is_empty() {
         return Err(CliError::Bench("nothing could be measured; the reasons are above".into()));
     }
-    let judged = targets::targets(args.mtu.into());
+    let judged = if args.mpi { contest::targets() } else { targets::targets(args.mtu.into()) };
     if args.json {
         report::json(&figures, &judged);
     } else {
@@ -109,7 +113,10 @@ fn plan(args: &Args) -> Plan {
     }
 }
 
-fn contenders(args: &Args, lab: bool) -> Vec<Contender> {
+fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
+    if args.mpi {
+        return contest::contenders(args, lab);
+    }
     let mut all = Vec::new();
     let mut add = |label: &str, reach: Reach, means: Means| {
         let wanted = args.only.is_empty() || args.only.iter().any(|o| label.contains(o.as_str()));
@@ -120,6 +127,8 @@ fn contenders(args: &Args, lab: bool) -> Vec<Contender> {
     let weft = |device, env: &[(&'static str, &'static str)], more: &[(u32, &'static str)]| {
         Means::Weft { device, env: env.to_vec(), more: more.to_vec() }
     };
+    let words = plan(args).words();
+    let own = |mpi| Means::Mpi(MpiRun { mpi, provider: None, ranks: 2, words: words.clone() });
     let (within, between) = (Reach::Within, Reach::Between);
     let full = !args.quick;
     if full || !lab {
@@ -131,7 +140,7 @@ fn contenders(args: &Args, lab: bool) -> Vec<Contender> {
         add("weft composite", within, weft("composite", &[], &[]));
         for (brand, means) in mpis() {
             let transport = if brand == Brand::OpenMpi { "sm" } else { "shm" };
-            add(&format!("{} {transport}", brand.name()), within, Means::Mpi(means));
+            add(&format!("{} {transport}", brand.name()), within, own(means));
         }
     }
     let mut floors = vec![Op::PacketRing(64), Op::UdpStream(args.mtu.into())];
@@ -144,10 +153,10 @@ fn contenders(args: &Args, lab: bool) -> Vec<Contender> {
     if full {
         add("weft ether udp", between, weft("ether", &[("WEFT_LINKS", "udp")], &[]));
         for (brand, means) in mpis() {
-            add(&format!("{} tcp", brand.name()), between, Means::Mpi(means));
+            add(&format!("{} tcp", brand.name()), between, own(means));
         }
     }
-    all
+    Ok(all)
 }
 
 /// The MPI libraries that are installed.
@@ -191,7 +200,7 @@ fn rounds(
                     Err(why) => {
                         bar.suspend(|| eprintln!("weft: {} is left out: {why}", contender.label));
                         *out = true;
-                        if matches!(contender.means, Means::Weft { .. }) {
+                        if contender.is_weft() {
                             failed = Some(contender.label.clone());
                         }
                     }
@@ -208,12 +217,19 @@ fn draw(args: &Args, contenders: &[Contender], figures: &[Figure]) -> Result<(),
     let mut panels = Vec::new();
     for reach in [Reach::Within, Reach::Between] {
         for (bench, what) in [("lat", plot::What::Latency), ("bw", plot::What::Bandwidth)] {
+            let mut seen = Vec::new();
             let curves: Vec<plot::Curve> = contenders
                 .iter()
                 .filter(|c| c.reach == reach && !matches!(c.means, Means::Floors(_)))
+                .filter(|c| {
+                    !seen.contains(&&c.label) && {
+                        seen.push(&c.label);
+                        true
+                    }
+                })
                 .map(|c| plot::Curve {
                     label: c.label.clone(),
-                    bold: matches!(c.means, Means::Weft { .. }),
+                    bold: c.is_weft(),
                     points: report::points(figures, bench, &c.label),
                 })
                 .filter(|curve| !curve.points.is_empty())

@@ -40,25 +40,37 @@ pub fn json(figures: &[Figure], targets: &[Target]) {
     }
 }
 
+/// Benchmarks that have tables of their own, and what those are called.
+const TABLES: [(&str, &str); 6] = [
+    ("lat", "there and back, median"),
+    ("bw", "windows of 32 messages"),
+    ("barrier", "barrier, median"),
+    ("allreduce", "sum over all ranks, median"),
+    ("put", "remote write, complete, median"),
+    ("fadd", "remote fetch-and-add, median"),
+];
+
 /// Everything as tables for people.
 pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) {
-    let benches = [("lat", "there and back, median"), ("bw", "windows of 32 messages")];
     for reach in [Reach::Within, Reach::Between] {
-        for (bench, title) in benches {
-            let labels: Vec<&str> = contenders
-                .iter()
-                .filter(|c| c.reach == reach && !matches!(c.means, Means::Floors(_)))
-                .map(|c| c.label.as_str())
-                .filter(|label| figures.iter().any(|f| f.bench == bench && f.device == *label))
-                .collect();
+        for (bench, title) in TABLES {
+            let measured =
+                |label: &str| figures.iter().any(|f| f.bench == bench && f.device == label);
+            let mut labels: Vec<&str> = Vec::new();
+            for c in contenders.iter().filter(|c| c.reach == reach && measured(&c.label)) {
+                let own = !matches!(c.means, Means::Floors(_));
+                if own && !labels.contains(&c.label.as_str()) {
+                    labels.push(&c.label);
+                }
+            }
             if !labels.is_empty() {
                 println!("\n{title}, {}", reach.title());
-                sizes(bench, &labels, figures).print();
+                side_by_side(bench, &labels, figures).print();
             }
         }
     }
-    let rest: Vec<&Figure> =
-        figures.iter().filter(|f| !["lat", "bw"].contains(&f.bench.as_str())).collect();
+    let shown = |f: &&Figure| TABLES.iter().any(|(bench, _)| f.bench == *bench) && f.mode.is_none();
+    let rest: Vec<&Figure> = figures.iter().filter(|f| !shown(f)).collect();
     if !rest.is_empty() {
         println!("\nfloors, and what else was measured");
         let mut table = Table::new(["what", "ranks", "bytes", "figure", "cpu"]);
@@ -77,37 +89,57 @@ pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) 
     verdicts(figures, targets);
 }
 
-/// A row for each size, a column for each contender; beside the others, the first one's figure
-/// divided by theirs.
-fn sizes(bench: &str, labels: &[&str], figures: &[Figure]) -> Table {
-    let of = |label: &str, bytes: u64| {
-        let is = |f: &&Figure| f.bench == bench && f.device == label && f.bytes == bytes;
+/// A row for each number of ranks and each size, a column for each contender; beside the others,
+/// the figure of the one before them divided by theirs, where that is the same library on Weft.
+fn side_by_side(bench: &str, labels: &[&str], figures: &[Figure]) -> Table {
+    let of = |label: &str, row: (u32, u64)| {
+        let is = |f: &&Figure| f.bench == bench && f.device == label && (f.ranks, f.bytes) == row;
         figures.iter().find(|f| is(f) && f.mode.is_none())
     };
-    let mut headings = vec!["bytes".to_string(), labels[0].to_string()];
-    for other in &labels[1..] {
-        headings.extend([other.to_string(), "ratio".to_string()]);
-    }
-    let mut all: Vec<u64> =
-        labels.iter().flat_map(|l| points(figures, bench, l)).map(|p| p.0).collect();
-    all.sort_unstable();
-    all.dedup();
-    let mut table = Table::new(headings);
-    for bytes in all {
-        let first = of(labels[0], bytes);
-        let text = |f: Option<&Figure>| f.map_or("-".to_string(), |f| f.value.text());
-        let mut row = vec![size_text(bytes), text(first)];
-        for other in &labels[1..] {
-            let other = of(other, bytes);
-            let ratio = match (first, other) {
-                (Some(a), Some(b)) => digits(a.value.number() / b.value.number()),
-                _ => "-".to_string(),
-            };
-            row.extend([text(other), ratio]);
+    let mut headings = vec!["ranks".to_string(), "bytes".to_string()];
+    for (at, label) in labels.iter().enumerate() {
+        headings.push(label.to_string());
+        if compared_with(labels, at).is_some() {
+            headings.push("ratio".to_string());
         }
-        table.row(row);
+    }
+    let measured = |f: &&Figure| f.bench == bench && f.mode.is_none();
+    let mut rows: Vec<(u32, u64)> = figures
+        .iter()
+        .filter(|f| measured(f) && labels.contains(&f.device.as_str()))
+        .map(|f| (f.ranks, f.bytes))
+        .collect();
+    rows.sort_unstable();
+    rows.dedup();
+    let mut table = Table::new(headings);
+    for row in rows {
+        let text = |f: Option<&Figure>| f.map_or("-".to_string(), |f| f.value.text());
+        let mut cells = vec![row.0.to_string(), size_text(row.1)];
+        for (at, label) in labels.iter().enumerate() {
+            let own = of(label, row);
+            cells.push(text(own));
+            if let Some(first) = compared_with(labels, at) {
+                cells.push(match (of(first, row), own) {
+                    (Some(a), Some(b)) => digits(a.value.number() / b.value.number()),
+                    _ => "-".to_string(),
+                });
+            }
+        }
+        table.row(cells);
     }
     table
+}
+
+/// Which figure stands above the fraction beside the one at `at`: that of the same MPI library on
+/// Weft, or else the first one's.
+fn compared_with<'a>(labels: &[&'a str], at: usize) -> Option<&'a str> {
+    let library = |label: &'a str| label.split(' ').next().unwrap_or(label);
+    if labels[at].contains("weft") && library(labels[at]) != "weft" {
+        return None;
+    }
+    let mut on_weft = labels.iter().filter(|l| l.contains("weft") && **l != labels[at]);
+    let same = on_weft.find(|l| library(l) == library(labels[at]) && library(l) != "weft");
+    same.copied().or((at > 0).then_some(labels[0]))
 }
 
 fn verdicts(figures: &[Figure], targets: &[Target]) {
@@ -122,5 +154,24 @@ fn verdicts(figures: &[Figure], targets: &[Target]) {
     if any {
         println!("\ntargets");
         table.print();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_compared_with_its_own_library_on_weft_or_with_the_first() {
+        let mpi = ["mpich weft shm", "mpich shm", "openmpi weft shm", "openmpi sm"];
+        let of = |labels: &[&'static str], at| compared_with(labels, at);
+        assert_eq!([0, 2].map(|at| of(&mpi, at)), [None, None]);
+        assert_eq!(of(&mpi, 1), Some("mpich weft shm"));
+        assert_eq!(of(&mpi, 3), Some("openmpi weft shm"));
+        let plain = ["weft ether", "tcp sockets", "weft ether udp"];
+        assert_eq!(
+            [0, 1, 2].map(|at| of(&plain, at)),
+            [None, Some("weft ether"), Some("weft ether")]
+        );
     }
 }

@@ -13,6 +13,8 @@ pub struct Key {
     pub bytes: u64,
     /// The way it was measured.
     pub mode: Option<&'static str>,
+    /// How many ranks took part; none: whatever it was.
+    pub ranks: Option<u32>,
 }
 
 /// How a figure is to stand to its base.
@@ -39,20 +41,24 @@ pub struct Target {
     pub ours: Key,
     /// What it is judged by.
     pub base: Key,
+    /// Another that it could be judged by: the better of the two is taken.
+    pub rival: Option<Key>,
     /// How.
     pub bound: Bound,
 }
 
-const fn key(bench: &'static str, device: &'static str, bytes: u64) -> Key {
-    Key { bench, device, bytes, mode: None }
+/// A figure's name.
+pub const fn key(bench: &'static str, device: &'static str, bytes: u64) -> Key {
+    Key { bench, device, bytes, mode: None, ranks: None }
 }
 
 const fn in_mode(key: Key, mode: &'static str) -> Key {
     Key { mode: Some(mode), ..key }
 }
 
-const fn target(name: &'static str, ours: Key, bound: Bound, base: Key) -> Target {
-    Target { name, ours, base, bound }
+/// A target with one base.
+pub const fn target(name: &'static str, ours: Key, bound: Bound, base: Key) -> Target {
+    Target { name, ours, base, rival: None, bound }
 }
 
 const M: u64 = 1 << 20;
@@ -125,14 +131,25 @@ impl Key {
         all.iter().find(|f| {
             (f.bench.as_str(), f.device.as_str(), f.bytes, f.mode.as_deref())
                 == (self.bench, self.device, self.bytes, self.mode)
+                && self.ranks.is_none_or(|ranks| f.ranks == ranks)
         })
     }
 }
 
 impl Target {
+    /// What it is judged by: the better one, where there are two.
+    fn base<'a>(&self, all: &'a [Figure]) -> Option<&'a Figure> {
+        let (base, rival) = (self.base.find(all), self.rival.and_then(|key| key.find(all)));
+        let (Some(a), Some(b)) = (base, rival) else { return base.or(rival) };
+        let a_is_more = a.value.number() > b.value.number();
+        let more_is_better = matches!(self.bound, Bound::AtLeast(_));
+        Some(if a_is_more == more_is_better { a } else { b })
+    }
+
     /// Judges; `None` when one of the two figures was not measured.
     pub fn judge(&self, all: &[Figure]) -> Option<Verdict> {
-        let (ours, base) = (self.ours.find(all)?, self.base.find(all)?);
+        let ours = self.ours.find(all)?;
+        let base = self.base(all)?;
         let (a, b) = (ours.value.number(), base.value.number());
         let by = format!("{} ({})", base.value.text(), base.device);
         let plain = |ratio: f64, sign: &str, bound: f64, reached: bool| Verdict {

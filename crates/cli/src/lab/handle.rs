@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,7 +14,7 @@ use weft_sys::ns::{Enter, NetNs};
 use weft_sys::process::{self, Setup};
 
 use super::holder::Report;
-use super::{LabError, LabSpec, Record, node_name, state};
+use super::{LabError, LabSpec, Record, node_name, plan, state};
 
 /// How long taking a lab down may take, in seconds.
 const DOWN_LIMIT_S: u64 = 20;
@@ -102,6 +103,13 @@ impl Lab {
             node: name.to_string(),
             there: format!("node0 to {}", node_name(self.nodes() - 1)),
         })
+    }
+
+    /// The interface and the address by which the node `from` reaches the node `to` over IP; none
+    /// if no cable or switch leads straight there.
+    pub fn towards(&self, from: u32, to: u32) -> Option<(String, Ipv4Addr)> {
+        let end = plan::towards(&self.record.spec, from, to)?;
+        Some((end.interface, end.ip))
     }
 
     /// The way into a node, for a process to be started there.

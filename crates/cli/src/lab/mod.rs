@@ -20,7 +20,7 @@ pub use command::{Args, run};
 pub use error::LabError;
 pub use handle::{Lab, Options};
 pub use spec::{LabSpec, Topology};
-pub use state::{Record, all};
+pub use state::{Record, all, directory};
 
 /// The host name of a node.
 pub fn node_name(node: u32) -> String {

@@ -73,6 +73,18 @@ fn direct(spec: &LabSpec) -> Vec<Cable> {
     cables
 }
 
+/// The end, at the node `from`, of what leads straight to the node `to`; none if nothing does.
+pub(super) fn towards(spec: &LabSpec, from: u32, to: u32) -> Option<End> {
+    let mut ends = cables(spec).into_iter().filter_map(|cable| match cable.other {
+        Other::Switch(0, _) => (cable.end.node == from).then_some(cable.end),
+        Other::Switch(..) => None,
+        Other::Node(other) if (cable.end.node, other.node) == (from, to) => Some(cable.end),
+        Other::Node(other) if (other.node, cable.end.node) == (from, to) => Some(other),
+        Other::Node(_) => None,
+    });
+    ends.find(|_| from != to && from < spec.nodes && to < spec.nodes)
+}
+
 /// Which pairs of nodes have cables, each pair once.
 fn pairs(spec: &LabSpec) -> Vec<(u32, u32)> {
     let n = spec.nodes;
@@ -114,6 +126,18 @@ mod tests {
         assert_eq!(ends("nodes=4,topology=ring").0, 4);
         assert_eq!(ends("nodes=2,topology=ring").0, 1);
         assert_eq!(ends("nodes=1,topology=ring").0, 0);
+    }
+
+    #[test]
+    fn a_node_knows_its_own_end_of_the_cable_to_another() {
+        let ip = |spec: &str, from, to| {
+            towards(&spec.parse().unwrap(), from, to).map(|end| (end.node, end.ip.octets()))
+        };
+        assert_eq!(ip("nodes=3,topology=switch", 1, 2), Some((1, [10, 100, 0, 2])));
+        assert_eq!(ip("nodes=3,topology=mesh", 0, 1), Some((0, [10, 64, 0, 1])));
+        assert_eq!(ip("nodes=3,topology=mesh", 1, 0), Some((1, [10, 64, 0, 2])));
+        assert_eq!(ip("nodes=3,topology=chain", 0, 2), None);
+        assert_eq!(ip("nodes=3,topology=switch", 1, 1), None);
     }
 
     #[test]

@@ -113,7 +113,10 @@ fn file_of(directory: &Path, name: &str) -> PathBuf {
 }
 
 /// The directory of the records: only this user may have written what is in it.
-fn directory() -> Result<PathBuf, LabError> {
+///
+/// # Errors
+/// When it cannot be made, or others may write to it.
+pub fn directory() -> Result<PathBuf, LabError> {
     let uid = rustix::process::geteuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|d| !d.is_empty()) {
         _ if uid == 0 => PathBuf::from("/run/weft"),

@@ -1,4 +1,4 @@
-//! Curves over message size on logarithmic axes, as an SVG file.
+//! Curves over message size or number of ranks on logarithmic axes, as an SVG file.
 
 mod axis;
 
@@ -17,6 +17,8 @@ pub enum What {
     Latency,
     /// MB/s: more is better.
     Bandwidth,
+    /// Times of a barrier against the number of ranks, us: less is better.
+    Barrier,
 }
 
 impl What {
@@ -25,6 +27,7 @@ impl What {
         match self {
             What::Latency => "Round-trip time",
             What::Bandwidth => "Bandwidth",
+            What::Barrier => "Barrier",
         }
     }
 
@@ -32,6 +35,14 @@ impl What {
         match self {
             What::Latency => "median round-trip time, us (lower is better)",
             What::Bandwidth => "MB/s, windows of 32 messages (higher is better)",
+            What::Barrier => "mean time of a barrier, us (lower is better)",
+        }
+    }
+
+    fn across(self) -> &'static str {
+        match self {
+            What::Latency | What::Bandwidth => "message size, bytes",
+            What::Barrier => "ranks",
         }
     }
 }
@@ -43,7 +54,7 @@ pub struct Curve {
     pub label: String,
     /// Drawn thick.
     pub bold: bool,
-    /// Message size in bytes, and the figure.
+    /// Message size in bytes or number of ranks, and the figure.
     pub points: Vec<(u64, f64)>,
 }
 
@@ -62,7 +73,7 @@ const PANEL: (u32, u32) = (720, 520);
 const COLUMNS: usize = 2;
 
 /// Colours that stay apart for most kinds of colour blindness (Okabe and Ito).
-const COLOURS: [RGBColor; 7] = [
+const COLOURS: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),
     RGBColor(0, 158, 115),
@@ -70,6 +81,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
     RGBColor(80, 80, 80),
+    RGBColor(0, 0, 0),
 ];
 
 /// Draws the panels, two in a row, into the file at `path`.
@@ -120,7 +132,7 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::Error>
         .y_labels(y.ticks.len())
         .x_label_formatter(&|v| size_text(v.exp2().round() as u64))
         .y_label_formatter(&|v| axis::number(10f64.powf(*v)))
-        .x_desc("message size, bytes")
+        .x_desc(panel.what.across())
         .y_desc(panel.what.axis())
         .label_style(("sans-serif", 14))
         .axis_desc_style(("sans-serif", 15))
@@ -138,7 +150,7 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::Error>
         chart.draw_series(at.iter().map(|&p| Circle::new(p, radius, colour.filled())))?;
     }
     let corner = match panel.what {
-        What::Latency => SeriesLabelPosition::UpperLeft,
+        What::Latency | What::Barrier => SeriesLabelPosition::UpperLeft,
         What::Bandwidth => SeriesLabelPosition::LowerRight,
     };
     chart

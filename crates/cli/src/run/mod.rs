@@ -30,11 +30,12 @@ use agent::Start;
 use board::Board;
 use job::{Job, Policy};
 use output::Printer;
-use place::{Map, hosts, places};
 use remote::Remote;
 use team::{Post, Program, Team};
 
 pub use error::RunError;
+pub(crate) use place::{Host, Map, hosts, places};
+pub(crate) use team::ending;
 
 /// The devices that a program can be told to use.
 const DEVICES: [&str; 4] = ["composite", "shm", "ether", "loopback"];
@@ -83,7 +84,7 @@ pub struct Args {
     program: Vec<OsString>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| "a number of seconds is expected")?;
     Duration::try_from_secs_f64(number).map_err(|e| e.to_string())
 }
@@ -116,7 +117,7 @@ pub fn run(args: &Args) -> Result<ExitCode, RunError> {
 }
 
 /// The lab of that name, or a temporary one of that specification.
-fn open_lab(text: &str) -> Result<Lab, RunError> {
+pub(crate) fn open_lab(text: &str) -> Result<Lab, RunError> {
     if text.contains('=') {
         let spec: LabSpec = text.parse()?;
         return Ok(Lab::temporary(&spec, &Options::default())?);
@@ -247,7 +248,7 @@ fn processors(args: &Args, ranks: usize) -> Result<Vec<usize>, RunError> {
 
 /// The standard input of rank 0. A rank is not in the terminal's foreground group and would be
 /// stopped if it read from it, so there a thread reads for it.
-fn input() -> Result<Stdio, RunError> {
+pub(crate) fn input() -> Result<Stdio, RunError> {
     if !std::io::stdin().is_terminal() {
         return Ok(Stdio::inherit());
     }

@@ -1,5 +1,6 @@
 //! `weft sim`: the protocol engine and the schedules on simulated networks.
 
+mod barrier;
 mod goodput;
 mod proto;
 
@@ -20,6 +21,8 @@ pub struct Args {
 enum What {
     /// Runs of the protocol engine with faults, checked, each from a seed
     Proto(proto::ProtoArgs),
+    /// Barriers of up to a million ranks, under the LogP model
+    Barrier(barrier::BarrierArgs),
     /// How much of a wire is used, by loss and round trip
     Goodput(goodput::GoodputArgs),
 }
@@ -31,6 +34,7 @@ enum What {
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     match &args.what {
         What::Proto(args) => proto::run(args),
+        What::Barrier(args) => barrier::run(args),
         What::Goodput(args) => goodput::run(args),
     }
 }

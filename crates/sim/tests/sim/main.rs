@@ -1,6 +1,7 @@
 //! The real engine on simulated networks: seeds with faults, defects that have to be found, and
 //! how much of a wire is used.
 
+mod barrier;
 mod canary;
 mod goodput;
 mod seeds;

@@ -77,6 +77,8 @@ pub struct Ether {
     /// Peers to be called, the last first, and when.
     to_call: Vec<PeerId>,
     call_at_ns: u64,
+    /// Whether there are links: without, a poll has nothing to look at.
+    open: bool,
 }
 
 impl Ether {
@@ -90,17 +92,17 @@ impl Ether {
         wrappers: Wrappers,
     ) -> Ether {
         let engine = Engine::new(config, me, key, me.nonce);
-        Ether::with(me, engine, Links::lazy(options, wrappers))
+        Ether::with(me, engine, Links::lazy(options, wrappers), false)
     }
 
     /// A device on links that are open already.
     pub fn on_links(me: Address, key: JobKey, config: Config, links: Vec<Box<dyn Link>>) -> Ether {
         let mut engine = Engine::new(config, me, key, me.nonce);
         let links = Links::opened(links, &mut engine);
-        Ether::with(me, engine, links)
+        Ether::with(me, engine, links, true)
     }
 
-    fn with(me: Address, engine: Engine, links: Links) -> Ether {
+    fn with(me: Address, engine: Engine, links: Links, links_are_open: bool) -> Ether {
         let burst = Burst::new(links.max_burst());
         Ether {
             me,
@@ -118,6 +120,7 @@ impl Ether {
             polls: 0,
             to_call: Vec::new(),
             call_at_ns: 0,
+            open: links_are_open,
         }
     }
 
@@ -286,6 +289,7 @@ impl Device for Ether {
 
     fn welcome(&mut self) -> Result<(), Error> {
         self.links.open(&mut self.engine)?;
+        self.open = true;
         if self.burst.bytes_max() < self.links.max_burst() {
             self.burst = Burst::new(self.links.max_burst());
         }
@@ -388,6 +392,9 @@ impl Device for Ether {
 
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
+        if !self.open {
+            return false;
+        }
         self.current = Current::Nothing;
         // A time that is a little old will do where a poll is next to nothing: what needs it
         // exactly reads the clock. Polls that cost a system call make it too old.

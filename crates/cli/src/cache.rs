@@ -38,7 +38,8 @@ pub fn kept(
     made.map(|()| path)
 }
 
-fn directory() -> PathBuf {
+/// The directory of such files.
+pub fn directory() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
     base.unwrap_or_else(std::env::temp_dir).join("weft")

@@ -1,0 +1,192 @@
+//! Installed MPI libraries: where their launchers, compilers and libraries are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::linked::{Linked, libraries, linked};
+use super::{Brand, MpiError};
+
+/// A version: major, minor, patch.
+pub type Version = (u32, u32, u32);
+
+/// An installed MPI library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Install {
+    /// Which.
+    pub brand: Brand,
+    /// Its version.
+    pub version: Version,
+    /// Its launcher.
+    pub mpiexec: PathBuf,
+    /// Its C compiler, where that is installed.
+    pub mpicc: Option<PathBuf>,
+    /// Its library, where that was found.
+    library: Option<PathBuf>,
+}
+
+impl Install {
+    /// Looks for the library in `.venv/NAME` and `.venv` of the current directory, in
+    /// `VIRTUAL_ENV`, and on the path; `None` if it is in none of them.
+    pub fn find(brand: Brand) -> Option<Install> {
+        places(brand).iter().find_map(|bin| Install::in_directory(brand, bin))
+    }
+
+    /// The library that `program` runs on: the one it is linked to, or the one that `wish` names.
+    ///
+    /// # Errors
+    /// When it is not installed, when the program is linked to another one than wished, or when
+    /// there are several and nothing decides.
+    pub fn for_program(program: &str, wish: Option<Brand>) -> Result<Install, MpiError> {
+        let linked = linked(program)?;
+        if let (Some(wanted), Linked::To { brand: Some(is), .. }) = (wish, &linked)
+            && wanted != *is
+        {
+            let (is, wanted) = (is.title(), wanted.title());
+            return Err(MpiError::OtherBrand { program: program.to_string(), is, wanted });
+        }
+        if let Linked::To { brand, library } = &linked {
+            let brand = wish.or(*brand);
+            let candidates = brand.map_or(Brand::ALL.to_vec(), |b| vec![b]);
+            let near = library.as_deref().and_then(|l| Install::of_library(l, &candidates));
+            if let Some(install) = near {
+                return Ok(install);
+            }
+            if let Some(brand) = brand {
+                return Install::find(brand).ok_or(MpiError::NotInstalled(brand));
+            }
+        }
+        match wish {
+            Some(brand) => Install::find(brand).ok_or(MpiError::NotInstalled(brand)),
+            None => {
+                let mut all: Vec<Install> =
+                    Brand::ALL.into_iter().filter_map(Install::find).collect();
+                match all.len() {
+                    0 => Err(MpiError::None),
+                    1 => Ok(all.remove(0)),
+                    _ => Err(MpiError::Ambiguous(program.to_string())),
+                }
+            }
+        }
+    }
+
+    /// The installation that the library file `library` is part of.
+    fn of_library(library: &Path, brands: &[Brand]) -> Option<Install> {
+        let library = fs::canonicalize(library).unwrap_or_else(|_| library.to_path_buf());
+        let roots = library.ancestors().skip(1).take(4).map(|root| root.join("bin"));
+        roots.into_iter().find_map(|bin| {
+            let found = brands.iter().find_map(|b| Install::in_directory(*b, &bin))?;
+            Some(Install { library: Some(library.clone()), ..found })
+        })
+    }
+
+    fn in_directory(brand: Brand, bin: &Path) -> Option<Install> {
+        let there = |names: &[&str]| names.iter().map(|n| bin.join(n)).find(|p| p.exists());
+        for name in brand.launchers() {
+            let mpiexec = bin.join(name);
+            if !mpiexec.exists() {
+                continue;
+            }
+            let said = Command::new(&mpiexec).arg("--version").output().ok()?;
+            let said = String::from_utf8_lossy(&said.stdout).into_owned();
+            if let Some((found, version)) = identify(&said)
+                && found == brand
+            {
+                let library = library_of(brand, bin);
+                let mpicc = there(brand.compilers());
+                return Some(Install { brand, version, mpiexec, mpicc, library });
+            }
+        }
+        None
+    }
+
+    /// The libfabric that this library uses.
+    ///
+    /// # Errors
+    /// When it uses none.
+    pub fn libfabric(&self) -> Result<PathBuf, MpiError> {
+        let fabric = |of: &Path| {
+            let all = libraries(of).ok()?;
+            all.into_iter().find(|(name, _)| name.starts_with("libfabric.so"))?.1
+        };
+        let library = self.library.as_deref();
+        let direct = library.and_then(fabric);
+        // Open MPI may be built with its components as files of their own.
+        let component = || {
+            let folder = library?.parent()?;
+            ["openmpi", "openmpi/lib/openmpi3", "openmpi/lib/openmpi"]
+                .iter()
+                .map(|f| folder.join(f).join("mca_mtl_ofi.so"))
+                .find_map(|file| fabric(&file))
+        };
+        let found = direct.or_else(component);
+        let place = || library.unwrap_or(&self.mpiexec).to_path_buf();
+        found.ok_or_else(|| MpiError::NoFabric { title: self.brand.title(), place: place() })
+    }
+
+    /// For people, as in `MPICH 5.0.2`.
+    pub fn title(&self) -> String {
+        let (major, minor, patch) = self.version;
+        format!("{} {major}.{minor}.{patch}", self.brand.title())
+    }
+}
+
+/// Whose launcher says this when asked for its version, and which it is.
+fn identify(said: &str) -> Option<(Brand, Version)> {
+    let brand = if said.contains("HYDRA") {
+        Brand::Mpich
+    } else if said.contains("Open MPI") || said.contains("OpenRTE") || said.contains("PRRTE") {
+        Brand::OpenMpi
+    } else {
+        return None;
+    };
+    let version = said.split_whitespace().find_map(|word| {
+        let mut parts = word.split('.').map(|p| {
+            let digits: String = p.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse::<u32>().ok()
+        });
+        let (major, minor) = (parts.next()??, parts.next()??);
+        Some((major, minor, parts.next().flatten().unwrap_or(0)))
+    })?;
+    Some((brand, version))
+}
+
+/// The directories in which programs of a library may be.
+fn places(brand: Brand) -> Vec<PathBuf> {
+    let mut roots = vec![PathBuf::from(".venv")];
+    roots.extend(std::env::var_os("VIRTUAL_ENV").map(PathBuf::from));
+    let mut all: Vec<PathBuf> = roots
+        .iter()
+        .flat_map(|root| [root.join(brand.name()).join("bin"), root.join("bin")])
+        .collect();
+    all.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+    all.into_iter().filter_map(|bin| fs::canonicalize(bin).ok()).collect()
+}
+
+/// The library that goes with the programs in `bin`.
+fn library_of(brand: Brand, bin: &Path) -> Option<PathBuf> {
+    let root = bin.parent()?;
+    let mut folders = vec![root.join("lib"), root.join("lib64")];
+    // Debian and its kin have a directory for each architecture.
+    let entries = fs::read_dir(root.join("lib")).into_iter().flatten().flatten();
+    folders
+        .extend(entries.map(|e| e.path()).filter(|p| p.to_string_lossy().ends_with("-linux-gnu")));
+    folders.into_iter().map(|f| f.join(brand.library())).find(|p| p.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launchers_are_told_apart_by_what_they_say() {
+        let hydra = "HYDRA build details:\n    Version:       5.0.2\n    Release Date: Fri";
+        assert_eq!(identify(hydra), Some((Brand::Mpich, (5, 0, 2))));
+        let five = "mpiexec (Open MPI) 5.0.11\n\nReport bugs to";
+        assert_eq!(identify(five), Some((Brand::OpenMpi, (5, 0, 11))));
+        let four = "mpiexec.openmpi (OpenRTE) 4.1.4\n";
+        assert_eq!(identify(four), Some((Brand::OpenMpi, (4, 1, 4))));
+        assert_eq!(identify("Intel(R) MPI Library 2021.9"), None);
+        assert_eq!(identify("HYDRA without a number"), None);
+    }
+}

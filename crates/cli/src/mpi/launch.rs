@@ -1,0 +1,159 @@
+//! The command line of an MPI library's own launcher.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use weft_sys::process::Setup;
+
+use super::launcher::{Launcher, Way};
+use super::{Brand, Install, MpiError};
+use crate::CliError;
+use crate::lab::Lab;
+
+/// Where ranks run, and how many on each place.
+#[derive(Debug)]
+pub enum Hosts<'a> {
+    /// On this machine.
+    Here,
+    /// On the nodes of a lab: how many ranks on each.
+    Lab(&'a Lab, Vec<u32>),
+    /// On hosts reached by ssh, or what `agent` names instead: their names and how many ranks.
+    Remote {
+        /// Names and ranks.
+        hosts: Vec<(String, u32)>,
+        /// The program that leads there.
+        agent: Option<String>,
+    },
+}
+
+/// What is to be launched.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// By which library.
+    pub install: &'a Install,
+    /// Where.
+    pub hosts: Hosts<'a>,
+    /// How many ranks.
+    pub ranks: u32,
+    /// Variables for all ranks.
+    pub variables: Vec<(String, String)>,
+    /// Options for the launcher, as its own documentation has them.
+    pub options: Vec<OsString>,
+    /// The program and its arguments.
+    pub program: Vec<OsString>,
+    /// Whether the library may tie ranks to processors where it does so by itself.
+    pub bind: bool,
+}
+
+impl Launch<'_> {
+    /// The command, and what is to be done before it becomes the launcher.
+    ///
+    /// # Errors
+    /// When nodes of the lab have no cable, or the lab is gone.
+    pub fn command(&self) -> Result<(Command, Setup), CliError> {
+        let mut command = Command::new(&self.install.mpiexec);
+        let mut setup = Setup::default();
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        match self.install.brand {
+            Brand::Mpich => {}
+            Brand::OpenMpi => self.prepare_openmpi(&mut command),
+        }
+        match &self.hosts {
+            Hosts::Here => {}
+            Hosts::Lab(lab, ranks) => {
+                self.enter_lab(&mut command, lab, ranks)?;
+                setup.enter = Some(lab.enter(0)?);
+            }
+            Hosts::Remote { hosts, agent } => {
+                let list = list(hosts.iter().map(|(name, ranks)| (name.clone(), *ranks)));
+                match self.install.brand {
+                    Brand::Mpich => command.args(["-hosts", &list]),
+                    Brand::OpenMpi => command.args(["--host", &list]),
+                };
+                if let Some(agent) = agent {
+                    command.args(self.agent_option()).arg(agent);
+                }
+            }
+        }
+        command.args(&self.options).args(["-n", &self.ranks.to_string()]).args(&self.program);
+        Ok((command, setup))
+    }
+
+    /// What Open MPI's launcher is told wherever it runs.
+    fn prepare_openmpi(&self, command: &mut Command) {
+        let here = matches!(self.hosts, Hosts::Here | Hosts::Lab(..));
+        let many = here && self.ranks as usize > weft_sys::cpu::usable();
+        match (self.install.version.0 >= 5, many) {
+            (true, true) => command.args(["--map-by", ":OVERSUBSCRIBE"]),
+            (false, true) => command.arg("--oversubscribe"),
+            (_, false) => command,
+        };
+        // Each node of a lab would tie its ranks to the same processors.
+        if !self.bind || many || matches!(self.hosts, Hosts::Lab(..)) {
+            command.args(["--bind-to", "none"]);
+        }
+        // A root user in a container or a lab is not the danger that Open MPI warns of.
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        // Its helpers on other hosts start ranks with the variables that are named here; values go
+        // over its own connection, never on a command line.
+        let wanted = |name: &str| name.starts_with("WEFT_") || name.starts_with("FI_");
+        let mut names: Vec<String> = self.variables.iter().map(|(n, _)| n.clone()).collect();
+        names.extend(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()));
+        names.retain(|name| wanted(name));
+        names.sort();
+        names.dedup();
+        for name in names {
+            command.args(["-x", &name]);
+        }
+    }
+
+    fn enter_lab(&self, command: &mut Command, lab: &Lab, ranks: &[u32]) -> Result<(), CliError> {
+        let ways = ways(lab)?;
+        let launcher = Launcher::new(&lab.record().name, &ways)?;
+        let used = ways.iter().zip(ranks).filter(|(_, n)| **n > 0);
+        let hosts = list(used.map(|(way, n)| (way.ip.to_string(), *n)));
+        match self.install.brand {
+            Brand::Mpich => {
+                launcher.stand_in(command, &["-launcher", "ssh", "-launcher-exec"]);
+                if let Some((interface, _)) = lab.towards(0, 1) {
+                    command.args(["-iface", &interface]);
+                }
+                command.args(["-hosts", &hosts]);
+            }
+            Brand::OpenMpi => {
+                launcher.stand_in(command, self.agent_option());
+                command.args(["--host", &hosts]);
+            }
+        }
+        Ok(())
+    }
+
+    /// How a launcher is told what to start instead of ssh.
+    fn agent_option(&self) -> &'static [&'static str] {
+        match (self.install.brand, self.install.version.0 >= 5) {
+            (Brand::Mpich, _) => &["-launcher", "ssh", "-launcher-exec"],
+            (Brand::OpenMpi, true) => &["--prtemca", "plm_ssh_agent"],
+            (Brand::OpenMpi, false) => &["--mca", "plm_rsh_agent"],
+        }
+    }
+}
+
+fn list(hosts: impl Iterator<Item = (String, u32)>) -> String {
+    let words: Vec<String> = hosts.map(|(name, ranks)| format!("{name}:{ranks}")).collect();
+    words.join(",")
+}
+
+/// How node 0 reaches each node; all must have cables to each other.
+fn ways(lab: &Lab) -> Result<Vec<Way>, CliError> {
+    let nodes = lab.nodes();
+    for a in 0..nodes {
+        for b in a + 1..nodes {
+            lab.towards(a, b).ok_or(MpiError::NoCable(a, b))?;
+        }
+    }
+    let own = lab.towards(0, 1).map_or(std::net::Ipv4Addr::LOCALHOST, |(_, ip)| ip);
+    let first = Way { ip: own, hub: own };
+    let others = (1..nodes)
+        .filter_map(|node| Some(Way { ip: lab.towards(node, 0)?.1, hub: lab.towards(0, node)?.1 }));
+    Ok(std::iter::once(first).chain(others).collect())
+}

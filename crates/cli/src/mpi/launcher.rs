@@ -1,0 +1,75 @@
+//! A stand-in for ssh that brings launchers of MPI onto the nodes of a lab.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::CliError;
+use crate::cache::kept;
+
+/// Called like ssh: options, a host, and a command line. Which lab is meant is in the environment,
+/// so that the script is the same for all and stays in the cache. Each word of `LAB_HOSTS` is the
+/// address of a node, its name, and the address that node 0 has towards it: a launcher that tells
+/// its helpers only one address of its own tells each of them the right one that way.
+const SCRIPT: &str = r#"#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1; shift
+line=$*
+for each in $LAB_HOSTS; do
+    ip=${each%%=*}; rest=${each#*=}; node=${rest%%=*}; hub=${rest#*=}
+    if [ "$ip" = "$host" ] || [ "$node" = "$host" ]; then
+        line=$(printf '%s\n' "$line" | sed "s/--control-port $LAB_HUB:/--control-port $hub:/")
+        exec "$LAB_EXEC" lab exec --name "$LAB_NAME" "$node" -- sh -c "$line"
+    fi
+done
+echo "$0: no node of the lab is called $host" >&2
+exit 1
+"#;
+
+/// The script, and the lab it is for.
+#[derive(Debug)]
+pub struct Launcher {
+    script: PathBuf,
+    environment: Vec<(&'static str, String)>,
+}
+
+/// How a node of a lab is reached from node 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The node's address.
+    pub ip: Ipv4Addr,
+    /// Node 0's address towards it.
+    pub hub: Ipv4Addr,
+}
+
+impl Launcher {
+    /// For the nodes of the lab called `lab`; `ways` has one for each node, that to node 0 first.
+    ///
+    /// # Errors
+    /// When the script cannot be kept in the cache.
+    pub fn new(lab: &str, ways: &[Way]) -> Result<Launcher, CliError> {
+        let script = kept("launch", SCRIPT, |path| {
+            fs::write(path, SCRIPT).map_err(CliError::io(format!("write {}", path.display())))
+        })?;
+        let weft = std::env::current_exe().map_err(CliError::io("find this program's file"))?;
+        let hosts: Vec<String> = ways
+            .iter()
+            .enumerate()
+            .map(|(node, way)| format!("{}=node{node}={}", way.ip, way.hub))
+            .collect();
+        let environment = vec![
+            ("LAB_EXEC", weft.to_string_lossy().into_owned()),
+            ("LAB_NAME", lab.to_string()),
+            ("LAB_HUB", ways.first().map_or(String::new(), |w| w.ip.to_string())),
+            ("LAB_HOSTS", hosts.join(" ")),
+        ];
+        Ok(Launcher { script, environment })
+    }
+
+    /// Tells a launcher of MPI to use it: by `option`, in place of ssh.
+    pub fn stand_in(&self, command: &mut Command, option: &[&str]) {
+        command.args(option).arg(&self.script);
+        command.envs(self.environment.iter().map(|(name, value)| (*name, value)));
+    }
+}

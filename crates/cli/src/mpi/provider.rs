@@ -1,0 +1,103 @@
+//! Weft's libfabric provider as a file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::MpiError;
+
+/// The name that libfabric looks for, and the one that a build gives it.
+const NAMES: [&str; 2] = ["libweft-fi.so", "libweft_fi.so"];
+
+/// Weft's provider, found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// The file.
+    pub file: PathBuf,
+    /// A directory in which libfabric finds it.
+    pub directory: PathBuf,
+}
+
+impl Provider {
+    /// Finds the file: where `wish` or `WEFT_PROVIDER` says (the file or its directory), else
+    /// beside this program, or in `../lib` or `../lib/weft` of that.
+    ///
+    /// # Errors
+    /// When it is in none of them.
+    pub fn find(wish: Option<&Path>) -> Result<Provider, MpiError> {
+        let wish = wish.map(Path::to_path_buf);
+        let wish = wish.or_else(|| weft::env::text("WEFT_PROVIDER").map(PathBuf::from));
+        let places = match wish {
+            Some(path) => vec![path],
+            None => beside(),
+        };
+        let within = |place: &PathBuf| {
+            let files = NAMES.map(|name| place.join(name));
+            let mut files = if place.is_file() { vec![place.clone()] } else { files.to_vec() };
+            files.retain(|file| file.is_file());
+            files.into_iter().next()
+        };
+        match places.iter().find_map(within) {
+            Some(file) => Provider::at(&file),
+            None => {
+                let places: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
+                Err(MpiError::NoProvider { places: places.join(", ") })
+            }
+        }
+    }
+
+    fn at(file: &Path) -> Result<Provider, MpiError> {
+        let io = |doing: &str| MpiError::io(format!("{doing} {}", file.display()));
+        let file = fs::canonicalize(file).map_err(io("find"))?;
+        let right = file.to_string_lossy().ends_with("-fi.so");
+        let directory = match file.parent() {
+            Some(parent) if right => parent.to_path_buf(),
+            _ => linked_directory(&file).map_err(io("link to"))?,
+        };
+        Ok(Provider { file, directory })
+    }
+}
+
+fn beside() -> Vec<PathBuf> {
+    let exe = std::env::current_exe().and_then(fs::canonicalize);
+    let Some(bin) = exe.ok().and_then(|e| e.parent().map(Path::to_path_buf)) else {
+        return Vec::new();
+    };
+    let root = bin.parent().unwrap_or(&bin);
+    vec![bin.clone(), root.join("lib"), root.join("lib/weft")]
+}
+
+/// A directory of the user's cache with a link of the right name to `file`, which a build has
+/// given another name.
+fn linked_directory(file: &Path) -> std::io::Result<PathBuf> {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hash = DefaultHasher::new();
+    file.hash(&mut hash);
+    let directory = crate::cache::directory().join(format!("provider-{:016x}", hash.finish()));
+    fs::create_dir_all(&directory)?;
+    let link = directory.join(NAMES[0]);
+    if fs::read_link(&link).ok().as_deref() != Some(file) {
+        let own = directory.join(format!("{}.{}", NAMES[0], std::process::id()));
+        std::os::unix::fs::symlink(file, &own)?;
+        fs::rename(&own, &link)?;
+    }
+    Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_is_found_by_file_or_directory_and_gets_its_right_name() {
+        let folder = std::env::temp_dir().join(format!("weft-provider-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let missing = Provider::find(Some(&folder)).unwrap_err().to_string();
+        assert!(missing.contains(&folder.display().to_string()), "{missing}");
+        fs::write(folder.join(NAMES[0]), "").unwrap();
+        let found = Provider::find(Some(&folder)).unwrap();
+        let folder_itself = fs::canonicalize(&folder).unwrap();
+        assert_eq!(found.directory, folder_itself);
+        assert_eq!(Provider::find(Some(&folder.join(NAMES[0]))).unwrap(), found);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

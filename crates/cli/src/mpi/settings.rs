@@ -1,0 +1,61 @@
+//! The environment that puts an MPI library on a transport.
+
+use super::{Brand, Install, Provider};
+
+/// What an MPI library sends its messages by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Transport {
+    /// Weft, for everything.
+    #[default]
+    Weft,
+    /// The library's own shared memory within a node and TCP between nodes, for comparison.
+    Own,
+}
+
+/// Names and values of the variables that put `install` on a transport. Each library then either
+/// uses that transport or fails when it starts: none falls back to another one silently.
+pub fn variables(
+    install: &Install,
+    transport: Transport,
+    provider: Option<&Provider>,
+) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    let mut set = |name, value: &str| all.push((name, value.to_string()));
+    match (install.brand, transport) {
+        (Brand::Mpich, Transport::Weft) => {
+            set("MPIR_CVAR_CH4_NETMOD", "ofi");
+            // Weft carries what stays within a node, too.
+            set("MPIR_CVAR_NOLOCAL", "1");
+        }
+        (Brand::Mpich, Transport::Own) => {
+            set("MPIR_CVAR_CH4_NETMOD", "ofi");
+            set("FI_PROVIDER", "tcp");
+        }
+        (Brand::OpenMpi, Transport::Weft) => {
+            // By name: where only preferred, another one would be taken if Weft could not be.
+            set("OMPI_MCA_pml", "cm");
+            set("OMPI_MCA_mtl", "ofi");
+            // For remote memory; `self` is for messages of a rank to itself there.
+            set("OMPI_MCA_btl", "self,ofi");
+            set("OMPI_MCA_osc", "^ucx");
+            if install.version.0 >= 5 {
+                set("OMPI_MCA_opal_common_ofi_provider_include", "weft");
+            } else {
+                set("OMPI_MCA_mtl_ofi_provider_include", "weft");
+                set("OMPI_MCA_btl_ofi_provider_include", "weft");
+            }
+        }
+        (Brand::OpenMpi, Transport::Own) => {
+            let shared = if install.version.0 >= 5 { "sm" } else { "vader" };
+            set("OMPI_MCA_pml", "ob1");
+            set("OMPI_MCA_btl", &format!("self,{shared},tcp"));
+        }
+    }
+    if transport == Transport::Weft {
+        set("FI_PROVIDER", "weft");
+        if let Some(provider) = provider {
+            set("FI_PROVIDER_PATH", &provider.directory.to_string_lossy());
+        }
+    }
+    all
+}

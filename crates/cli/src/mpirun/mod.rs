@@ -1,0 +1,212 @@
+//! `weft mpirun`: runs an unmodified MPI program on Weft, with its own MPI's launcher.
+//!
+//! What could go wrong is looked at before the program starts: the provider is found and loads in
+//! the MPI's libfabric, on every node; links to the other nodes are usable. Then the environment is
+//! set so that the library either runs on Weft or fails, a key is made for the job, and the
+//! launcher is started. Nothing is left behind, however it ends: what still runs is found by a mark
+//! in its environment and killed, by a guard if this process was killed itself.
+
+pub mod board;
+mod errand;
+mod names;
+pub mod sweep;
+mod watch;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use weft_sys::process::Setup;
+
+use crate::CliError;
+use crate::lab::{Lab, node_name};
+use crate::mpi::check::{Site, examine, over_ssh};
+use crate::mpi::{Brand, Hosts, Install, Launch, MpiError, Provider, Transport, variables};
+use crate::run::{Host, Map, hosts, open_lab, places, seconds};
+use board::Board;
+use errand::Errand;
+
+/// Runs an MPI program on Weft.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// How many ranks
+    #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    ranks: u32,
+    /// Hosts to run on, as alpha,beta:4 (ranks each)
+    #[arg(long, conflicts_with = "lab")]
+    hosts: Option<String>,
+    /// Run on the nodes of a lab: its name, or a specification such as nodes=2,topology=mesh
+    #[arg(long)]
+    lab: Option<String>,
+    /// Which MPI [default: the one that the program is linked to]
+    #[arg(long, value_enum)]
+    mpi: Option<Brand>,
+    /// Options for the MPI's own launcher, in one word or several: --mpi-args="--map-by node"
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    mpi_args: Vec<String>,
+    /// Weft's provider libweft-fi.so, or its directory [default: beside this program, or ../lib]
+    #[arg(long, value_name = "FILE")]
+    provider: Option<PathBuf>,
+    /// By what messages travel: Weft, or for comparison the MPI's own shared memory and TCP
+    #[arg(long, value_enum, default_value = "weft")]
+    transport: Transport,
+    /// End the job after so many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Make all checks and show the launcher's command line, but do not start it
+    #[arg(long)]
+    dry_run: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+/// Where the ranks go.
+enum Stage {
+    Here,
+    Lab(Lab, Vec<u32>),
+    Remote(Vec<(String, u32)>),
+}
+
+/// Does what the arguments say; the exit status is the launcher's.
+///
+/// # Errors
+/// When the job cannot be started.
+pub fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let name = args.program.first().map(|p| p.to_string_lossy().into_owned());
+    let install = Install::for_program(&name.unwrap_or_default(), args.mpi)?;
+    let provider = match args.transport {
+        Transport::Weft => Some(Provider::find(args.provider.as_deref())?),
+        Transport::Own => None,
+    };
+    if provider.is_some() {
+        install.libfabric()?;
+    }
+    // Before anything is started that would have to be ended.
+    let errand = Errand::prepare()?;
+    let stage = stage(args)?;
+    let settings = variables(&install, args.transport, provider.as_ref());
+    if let Some(provider) = &provider {
+        for site in stage.sites()? {
+            let node = site.name.clone();
+            for note in examine(site, &install, provider, &settings)? {
+                eprintln!("weft mpirun: on {node}: {note}");
+            }
+        }
+    }
+    let mut all: Vec<(String, String)> =
+        settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    if provider.is_some() {
+        all.push(("WEFT_JOB_KEY".into(), new_key()?));
+    }
+    let board = (!args.dry_run).then(Board::make).transpose()?;
+    if let Some(board) = &board {
+        all.push((board::MARK.into(), board.mark()));
+    }
+    let local = !matches!(stage, Stage::Remote(_));
+    let mut program = args.program.clone();
+    if local && !args.dry_run {
+        // Every rank writes down who it is before it becomes the program.
+        let me = std::env::current_exe().map_err(CliError::io("find this program's file"))?;
+        program.splice(0..0, [me.into_os_string(), "mpi-rank".into(), "--".into()]);
+    }
+    let options = args.mpi_args.iter().flat_map(|o| o.split_whitespace()).map(OsString::from);
+    let launch = Launch {
+        install: &install,
+        hosts: stage.hosts(),
+        ranks: args.ranks,
+        variables: all,
+        options: options.collect(),
+        program,
+        bind: true,
+    };
+    let (command, setup) = launch.command()?;
+    let Some(board) = board else {
+        show(&launch, &command);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let status = errand.run(command, setup, &launch, board, args.timeout);
+    // The lab of `stage` goes after the job, also after an error.
+    drop(launch);
+    drop(stage);
+    Ok(ExitCode::from(status?))
+}
+
+/// Writes what would be started; the job's key is not among it.
+fn show(launch: &Launch<'_>, command: &std::process::Command) {
+    for (name, value) in launch.variables.iter().filter(|(name, _)| name != "WEFT_JOB_KEY") {
+        println!("{name}={value}");
+    }
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|w| w.to_string_lossy()).collect();
+    println!("{}", words.join(" "));
+}
+
+/// 128 random bits in hexadecimal digits.
+fn new_key() -> Result<String, CliError> {
+    let mut key = [0; 16];
+    weft_sys::cpu::random(&mut key).map_err(CliError::io("making the job's key"))?;
+    Ok(key.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+fn stage(args: &Args) -> Result<Stage, CliError> {
+    let count = |room: &[Option<u32>]| -> Result<Vec<u32>, CliError> {
+        let placed = places(args.ranks, room, Map::Block)?;
+        let of = |at: usize| placed.iter().filter(|p| **p == at).count() as u32;
+        Ok((0..room.len()).map(of).collect())
+    };
+    if let Some(lab) = &args.lab {
+        let lab = open_lab(lab)?;
+        let counts = count(&vec![None; lab.nodes() as usize])?;
+        return Ok(Stage::Lab(lab, counts));
+    }
+    let Some(list) = &args.hosts else { return Ok(Stage::Here) };
+    let list: Vec<Host> = hosts(list)?;
+    let room: Vec<Option<u32>> = list.iter().map(|h| h.slots).collect();
+    let counts = count(&room)?.into_iter();
+    let used = list.into_iter().zip(counts).filter(|(_, n)| *n > 0);
+    Ok(Stage::Remote(used.map(|(host, n)| (host.name, n)).collect()))
+}
+
+impl Stage {
+    fn hosts(&self) -> Hosts<'_> {
+        match self {
+            Stage::Here => Hosts::Here,
+            Stage::Lab(lab, counts) => Hosts::Lab(lab, counts.clone()),
+            Stage::Remote(hosts) => {
+                let agent = weft::env::text("WEFT_SSH");
+                Hosts::Remote { hosts: hosts.clone(), agent }
+            }
+        }
+    }
+
+    /// The places to look at before the start.
+    fn sites(&self) -> Result<Vec<Site>, MpiError> {
+        match self {
+            Stage::Here => {
+                let name = weft_sys::ns::host_name();
+                let (prefix, setup) = (Vec::new(), Setup::default());
+                Ok(vec![Site { name, prefix, setup, needs_links: false }])
+            }
+            Stage::Lab(lab, counts) => {
+                let used = counts.iter().filter(|n| **n > 0).count() as u32;
+                let site = |node: u32| {
+                    let setup = Setup { enter: Some(lab.enter(node)?), ..Setup::default() };
+                    let (name, prefix) = (node_name(node), Vec::new());
+                    Ok(Site { name, prefix, setup, needs_links: used > 1 })
+                };
+                (0..used).map(site).collect()
+            }
+            Stage::Remote(hosts) => Ok(hosts
+                .iter()
+                .map(|(host, _)| Site {
+                    name: host.clone(),
+                    prefix: over_ssh(host),
+                    setup: Setup::default(),
+                    needs_links: hosts.len() > 1,
+                })
+                .collect()),
+        }
+    }
+}

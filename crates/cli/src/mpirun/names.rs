@@ -1,0 +1,153 @@
+//! Reads in what a launcher says which process has failed, so that its rank can be named.
+
+use super::board::Entry;
+
+/// What a launcher has said about a failure: the process, the rank, how it ended, as far as it
+/// told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    pid: Option<u32>,
+    rank: Option<u32>,
+    how: Option<(String, u8)>,
+    /// The line before, for sentences that are broken.
+    before: String,
+}
+
+impl Failure {
+    /// Takes note of a line of output.
+    pub fn read(&mut self, line: &str) {
+        let number_after = |text: &str, word: &str| {
+            let rest = text.split_once(word)?.1.trim_start();
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse::<u32>().ok()
+        };
+        // Hydra: "=   PID 123 RUNNING AT node1" and "=   EXIT CODE: 9". Only the first counts.
+        if line.starts_with('=') && line.contains(" RUNNING AT ") && self.pid.is_none() {
+            self.pid = number_after(line, "PID ");
+        }
+        if line.starts_with('=') && self.how.is_none() && self.pid.is_some() {
+            self.how = number_after(line, "EXIT CODE: ").map(hydra_ending);
+        }
+        // PRRTE and ORTE: "... process rank 1 with PID 123 on node vm exited on signal 9 (Killed)."
+        // The sentence may be broken into lines anywhere after the rank.
+        if line.contains("process rank ") && self.rank.is_none() {
+            self.rank = number_after(line, "process rank ");
+        }
+        // "Process name: [prterun-vm-1@1,2]" and "Exit code: 3".
+        if let Some(name) = line.trim().strip_prefix("Process name: [")
+            && self.rank.is_none()
+        {
+            let last = name.trim_end_matches(']').rsplit(',').next();
+            self.rank = last.and_then(|n| n.trim().parse().ok());
+        }
+        if self.rank.is_some() && self.how.is_none() {
+            let sentence = format!("{} {}", self.before.trim_end(), line.trim_start());
+            let signal = number_after(&sentence, "exited on signal ").map(signal_ending);
+            let code = || number_after(line.trim(), "Exit code:");
+            self.how = signal.or_else(|| code().map(status_ending));
+        }
+        self.before.clear();
+        self.before.push_str(line);
+    }
+
+    /// The exit status that belongs to it, where it is known how the rank ended.
+    pub fn status(&self) -> Option<u8> {
+        self.how.as_ref().map(|(_, status)| *status)
+    }
+
+    /// The failure in words; none where nothing is known of a rank. `first` is the rank that was
+    /// seen to end before others: where the launcher does not say how the one that it names ended,
+    /// that one had only noticed.
+    pub fn text(&self, ranks: &[Entry], first: Option<&Entry>) -> Option<String> {
+        let by_pid = |pid: u32| ranks.iter().find(|e| e.pid == pid);
+        let by_rank = |rank: u32| ranks.iter().find(|e| e.rank == rank);
+        // Hydra may name a process that it has killed itself, after another one had ended.
+        let by_process = self.pid.and_then(|pid| first.or(by_pid(pid)));
+        let named = self.rank.and_then(by_rank).or(by_process);
+        let name = |e: &Entry| format!("rank {} (process {} on {})", e.rank, e.pid, e.host);
+        let Some((how, _)) = &self.how else {
+            let entry = first.or(named)?;
+            return Some(format!("{} has ended, which ended the job", name(entry)));
+        };
+        match (named, self.rank) {
+            (Some(entry), _) => Some(format!("{} {how}; the job has ended", name(entry))),
+            (None, Some(rank)) => Some(format!("rank {rank} {how}; the job has ended")),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Hydra writes a signal's number as the exit code of a process that a signal has ended.
+fn hydra_ending(code: u32) -> (String, u8) {
+    match code {
+        4 | 6..=9 | 11 | 13 | 15 => signal_ending(code),
+        code => status_ending(code),
+    }
+}
+
+fn signal_ending(number: u32) -> (String, u8) {
+    crate::run::ending(number as i32 & 0x7f)
+}
+
+fn status_ending(code: u32) -> (String, u8) {
+    (format!("exited with status {code}"), code as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board() -> Vec<Entry> {
+        let entry = |rank, pid| Entry { rank, pid, host: format!("node{rank}") };
+        vec![entry(0, 100), entry(1, 101), entry(2, 102)]
+    }
+
+    #[test]
+    fn hydra_is_not_believed_against_what_was_seen() {
+        let mut failure = Failure::default();
+        failure.read("=   PID 100 RUNNING AT node0");
+        failure.read("=   EXIT CODE: 9");
+        let said = failure.text(&board(), board().get(2)).unwrap();
+        assert!(said.starts_with("rank 2 (process 102 on node2) was killed by signal 9"), "{said}");
+    }
+
+    fn said(text: &str) -> Option<String> {
+        let mut failure = Failure::default();
+        text.lines().for_each(|line| failure.read(line));
+        failure.text(&board(), None)
+    }
+
+    #[test]
+    fn hydra_names_a_process_and_the_board_its_rank() {
+        let text = "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n\
+                    =   PID 102 RUNNING AT node2\n=   EXIT CODE: 9\n=   PID 100 RUNNING AT node0";
+        let said = said(text).unwrap();
+        assert!(said.starts_with("rank 2 (process 102 on node2) was killed by signal 9"), "{said}");
+    }
+
+    #[test]
+    fn prrte_names_a_rank() {
+        let text = "prterun noticed that process rank 1 with PID 0 on node vm exited on\n\
+                    signal 11 (Segmentation fault).";
+        let killed = said(text).unwrap();
+        assert!(killed.starts_with("rank 1 (process 101 on node1) was killed by signal 11"));
+        let text = "  Process name: [prterun-vm-12@1,2]\n  Exit code:    3\n";
+        let ended = said(text).unwrap();
+        assert!(ended.starts_with("rank 2 (process 102 on node2) exited with status 3"), "{ended}");
+    }
+
+    #[test]
+    fn the_rank_that_ended_first_is_named_rather_than_the_one_that_noticed() {
+        let mut failure = Failure::default();
+        failure.read("prterun has exited due to process rank 0 with PID 0 on node vm calling");
+        let said = failure.text(&board(), board().get(2)).unwrap();
+        assert!(said.starts_with("rank 2 (process 102 on node2) has ended"), "{said}");
+        assert_eq!(failure.status(), None);
+    }
+
+    #[test]
+    fn programs_that_say_something_similar_are_not_believed_too_much() {
+        assert_eq!(said("my PID 100 is RUNNING AT full speed\nExit code: 3"), None);
+        assert_eq!(said(""), None);
+    }
+}

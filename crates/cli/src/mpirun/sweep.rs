@@ -1,0 +1,78 @@
+//! `weft mpirun-guard`: waits until `weft mpirun` is done or dead, then ends what is left of its
+//! job on this machine: every process of this user that has the job's mark in its environment.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use weft_sys::process::{self, Setup};
+
+use super::board::MARK;
+
+/// How long processes are looked for that start others faster than they are killed.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The guard of a job, seen from `weft mpirun`.
+#[derive(Debug)]
+pub struct Guard {
+    child: Child,
+}
+
+impl Guard {
+    /// Starts one for the job with this mark.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(mark: &str) -> io::Result<Guard> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["mpirun-guard", mark]).stdin(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let setup = Setup { own_session: true, ..Setup::default() };
+        Ok(Guard { child: process::spawn(&mut command, setup)? })
+    }
+}
+
+impl Drop for Guard {
+    /// Has it do its work, and waits for that.
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Arguments of `weft mpirun-guard`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The job's directory.
+    mark: PathBuf,
+}
+
+/// Guards until standard input ends, then sweeps.
+pub fn run(args: &Args) -> ExitCode {
+    let _ = io::stdin().lock().read_to_end(&mut Vec::new());
+    let limit = Instant::now() + LIMIT;
+    while sweep(&args.mark) > 0 && Instant::now() < limit {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = fs::remove_dir_all(&args.mark);
+    ExitCode::SUCCESS
+}
+
+/// Kills all processes with the mark, and says how many there were.
+fn sweep(mark: &Path) -> usize {
+    let wanted = format!("{MARK}={}", mark.display()).into_bytes();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let mut found = 0;
+    for pid in pids.filter(|pid| *pid != std::process::id()) {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        // A process that has ended and waits for its parent has no environment any more.
+        if environment.split(|b| *b == 0).any(|word| word == wanted) {
+            process::signal(pid, false, rustix::process::Signal::KILL.as_raw());
+            found += 1;
+        }
+    }
+    found
+}

@@ -1,0 +1,269 @@
+//! `weft sim barrier`: the shipped schedules, under the LogP model.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use weft::collective::{Algorithm, LogP};
+use weft_sim::barrier::{self, BarrierError, Options, Report};
+
+use crate::CliError;
+use crate::output::{Table, json_line, progress_wanted};
+use crate::plot::{self, Curve, Panel, What};
+
+/// The most points of a curve below the largest number of ranks: its powers of two.
+const POINTS_MAX: u32 = 24;
+
+/// Arguments of `weft sim barrier`.
+#[derive(clap::Args, Debug)]
+pub struct BarrierArgs {
+    /// Ranks, 1 to 16777216; with --svg, the largest number
+    #[arg(long, value_name = "N")]
+    nodes: u32,
+    /// dissemination[WAYS], treeK, nomialK, concurrent, sequencer; with -2net over two links; or
+    /// all of the usual ones
+    #[arg(long, default_value = "all", value_name = "A")]
+    algorithm: String,
+    /// Microseconds to send, on the way, to receive, and between two frames of a link
+    #[arg(long, default_value = "3,17.5,9.5,9", value_name = "o_s,L,o_r,g", value_parser = logp)]
+    logp: LogP,
+    /// Links of each rank, 1 or 2: with 2, trees and concurrent spread over both
+    #[arg(long, default_value_t = 1, value_name = "K")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
+    links: u8,
+    /// A frame takes up to this much longer, us
+    #[arg(long, default_value_t = 0.0, value_name = "US")]
+    jitter: f64,
+    /// One shared half-duplex wire of 100 Mb/s, with collisions, instead of a switch
+    #[arg(long)]
+    hub: bool,
+    /// Frames lost, percent
+    #[arg(long, default_value_t = 0.0, value_name = "PERCENT")]
+    loss: f64,
+    /// Work between two barriers, us
+    #[arg(long, default_value_t = 30.0, value_name = "US")]
+    work: f64,
+    /// Barriers one after the other; by default 100, and 1 above 100000 ranks
+    #[arg(long, value_name = "COUNT")]
+    repeats: Option<u32>,
+    /// How long a rank waits before it asks for what it misses, us
+    #[arg(long, default_value_t = 10_000.0, value_name = "US")]
+    patience: f64,
+    /// Of jitter, loss and collisions
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// One JSON object for each algorithm and number of ranks
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Comma-separated values with a heading
+    #[arg(long)]
+    csv: bool,
+    /// Draws each algorithm against the number of ranks, from 2 to --nodes
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+fn logp(text: &str) -> Result<LogP, String> {
+    let numbers: Result<Vec<f64>, _> = text.split(',').map(|n| n.trim().parse()).collect();
+    match numbers.as_deref() {
+        Ok(&[o_s, l, o_r, g]) => Ok(LogP { o_s, l, o_r, g }),
+        _ => Err("four numbers are wanted, as in 3,17.5,9.5,9".into()),
+    }
+}
+
+#[derive(Serialize)]
+struct Times {
+    min: f64,
+    p50: f64,
+    p99: f64,
+    mean: f64,
+}
+
+#[derive(Serialize)]
+struct Line {
+    bench: &'static str,
+    device: &'static str,
+    algorithm: String,
+    ranks: u32,
+    bytes: u64,
+    time_us: Times,
+    rank_min_us: f64,
+    rank_max_us: f64,
+    exit_skew_us: f64,
+    span_us: f64,
+    model_us: f64,
+    frames: u64,
+    repairs: u64,
+    collisions: u64,
+}
+
+/// One simulated point.
+struct Point {
+    algorithm: Algorithm,
+    ranks: u32,
+    report: Report,
+    model_us: f64,
+}
+
+/// Simulates and prints.
+///
+/// # Errors
+/// [`CliError::Usage`] for options that make no sense; a rank that is stuck or early.
+pub fn run(args: &BarrierArgs) -> Result<ExitCode, CliError> {
+    let algorithms = algorithms(args)?;
+    let sizes = sizes(args);
+    let bar = progress((algorithms.len() * sizes.len()) as u64);
+    let mut points = Vec::new();
+    for &algorithm in &algorithms {
+        for &ranks in &sizes {
+            bar.set_message(format!("{algorithm} with {ranks}"));
+            let report = barrier::run(&options(args, algorithm, ranks)).map_err(|e| match e {
+                BarrierError::Options(why) => CliError::Usage(why),
+                other => CliError::Bench(format!("{algorithm} with {ranks} ranks: {other}")),
+            })?;
+            points.push(Point {
+                algorithm,
+                ranks,
+                report,
+                model_us: algorithm.cost(ranks, &args.logp),
+            });
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    print(args, &points);
+    if let Some(path) = &args.svg {
+        plot::svg(path, &[panel(args, &algorithms, &points)]).map_err(CliError::Bench)?;
+        eprintln!("weft: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn algorithms(args: &BarrierArgs) -> Result<Vec<Algorithm>, CliError> {
+    if args.algorithm == "all" {
+        return Ok(Algorithm::USUAL.into_iter().filter(|a| a.links() <= args.links).collect());
+    }
+    let usage = |e: weft::collective::AlgorithmError| CliError::Usage(e.to_string());
+    let algorithm: Algorithm = args.algorithm.parse().map_err(usage)?;
+    if args.links == 2 && algorithm.links() == 1 {
+        // Dissemination and the sequencer make no use of a second link.
+        if let Ok(both) = format!("{algorithm}-2net").parse() {
+            return Ok(vec![both]);
+        }
+    }
+    Ok(vec![algorithm])
+}
+
+fn sizes(args: &BarrierArgs) -> Vec<u32> {
+    if args.svg.is_none() {
+        return vec![args.nodes];
+    }
+    let mut sizes: Vec<u32> = (1..=POINTS_MAX).map(|k| 1 << k).collect();
+    sizes.retain(|&n| n < args.nodes);
+    sizes.push(args.nodes);
+    sizes
+}
+
+fn options(args: &BarrierArgs, algorithm: Algorithm, ranks: u32) -> Options {
+    let usual = if ranks > 100_000 { 1 } else { 100 };
+    Options {
+        jitter_us: args.jitter,
+        hub: args.hub,
+        loss: (args.loss.clamp(0.0, 100.0) * 10_000.0) as u32,
+        work_us: args.work,
+        repeats: args.repeats.unwrap_or(usual),
+        patience_us: args.patience,
+        seed: args.seed,
+        ..Options::new(algorithm, ranks, args.logp)
+    }
+}
+
+fn print(args: &BarrierArgs, points: &[Point]) {
+    if args.json {
+        points.iter().for_each(|point| json_line(&line(point)));
+        return;
+    }
+    let columns = [
+        "algorithm",
+        "ranks",
+        "mean us",
+        "rank min",
+        "rank max",
+        "exit skew",
+        "model us",
+        "frames",
+        "repairs",
+        "collisions",
+    ];
+    let rows = points.iter().map(|Point { algorithm, ranks, report: r, model_us }| {
+        let us = |v: f64| format!("{v:.1}");
+        vec![
+            algorithm.to_string(),
+            ranks.to_string(),
+            us(r.mean_us),
+            us(r.min_us),
+            us(r.max_us),
+            us(r.skew_us),
+            us(*model_us),
+            r.frames.to_string(),
+            r.repairs.to_string(),
+            r.collisions.to_string(),
+        ]
+    });
+    if args.csv {
+        println!("{}", columns.join(",").replace(' ', "_"));
+        rows.for_each(|row| println!("{}", row.join(",")));
+        return;
+    }
+    let mut table = Table::new(columns);
+    rows.for_each(|row| table.row(row));
+    table.print();
+}
+
+fn line(point: &Point) -> Line {
+    let Point { algorithm, ranks, report: r, model_us } = point;
+    Line {
+        bench: "sim-barrier",
+        device: "sim",
+        algorithm: algorithm.to_string(),
+        ranks: *ranks,
+        bytes: 0,
+        time_us: Times { min: r.least_us, p50: r.p50_us, p99: r.p99_us, mean: r.mean_us },
+        rank_min_us: r.min_us,
+        rank_max_us: r.max_us,
+        exit_skew_us: r.skew_us,
+        span_us: r.span_us,
+        model_us: *model_us,
+        frames: r.frames,
+        repairs: r.repairs,
+        collisions: r.collisions,
+    }
+}
+
+fn panel(args: &BarrierArgs, algorithms: &[Algorithm], points: &[Point]) -> Panel {
+    let LogP { o_s, l, o_r, g } = args.logp;
+    let wire = if args.hub { "one wire" } else { "a switch" };
+    let curves = algorithms.iter().map(|algorithm| Curve {
+        label: algorithm.to_string(),
+        bold: false,
+        points: points
+            .iter()
+            .filter(|p| p.algorithm == *algorithm)
+            .map(|p| (u64::from(p.ranks), p.report.mean_us.max(0.001)))
+            .collect(),
+    });
+    Panel {
+        title: format!("Barrier over {wire}: o_s {o_s}, L {l}, o_r {o_r}, g {g} us"),
+        what: What::Barrier,
+        curves: curves.collect(),
+    }
+}
+
+fn progress(count: u64) -> ProgressBar {
+    if count < 2 || !progress_wanted() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}");
+    ProgressBar::new(count).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

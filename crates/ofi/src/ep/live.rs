@@ -1,0 +1,400 @@
+//! What an endpoint does: Weft's endpoint, the numbers of its peers, and where the ends of
+//! operations are told.
+
+use std::cell::UnsafeCell;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use weft::endpoint::{Access, Endpoint, Matched, Occurrence, Placed, Status, Turn};
+use weft::error::Error;
+
+use super::group::Groups;
+use super::mark::{Kind, Mark};
+use crate::abi::*;
+use crate::abroad;
+use crate::av::Vector;
+use crate::cntr::Counter;
+use crate::cq::{Entry, Failure, Queue};
+use crate::domain::Shared;
+use crate::fail::Fail;
+
+/// In a message's envelope: its data is remote CQ data.
+pub const HAS_DATA: u8 = 1;
+
+/// A number that stands for none.
+const NOBODY: u32 = u32::MAX;
+
+/// Classes of operations that counters tell apart, by their flags in `fi_ep_bind`.
+const COUNTED: [u64; 6] = [FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE];
+
+/// Where ends are told, in one direction.
+#[derive(Clone)]
+pub struct Told {
+    pub queue: Arc<Queue>,
+    /// Only those that were asked for.
+    pub selective: bool,
+}
+
+/// What an endpoint has been bound to.
+#[derive(Default)]
+pub struct Bound {
+    pub av: Option<Arc<Vector>>,
+    pub transmit: Option<Told>,
+    pub receive: Option<Told>,
+    /// By class, as in [`COUNTED`].
+    pub counters: [Option<Arc<Counter>>; 6],
+}
+
+impl Bound {
+    /// The places of the classes that `flags` name.
+    pub fn classes(flags: u64) -> impl Iterator<Item = usize> {
+        COUNTED.iter().enumerate().filter(move |(_, f)| flags & **f != 0).map(|(i, _)| i)
+    }
+
+    /// Everything that depends on the endpoint.
+    pub fn each(&self, mut f: impl FnMut(&crate::wait::Sources)) {
+        for told in [&self.transmit, &self.receive].into_iter().flatten() {
+            f(told.queue.sources());
+        }
+        for counter in self.counters.iter().flatten() {
+            f(counter.sources());
+        }
+    }
+
+    #[inline]
+    fn counter(&self, kind: Kind) -> Option<&Arc<Counter>> {
+        let class = match kind {
+            Kind::Send | Kind::TaggedSend => 0,
+            Kind::Receive | Kind::TaggedReceive => 1,
+            Kind::Read | Kind::FetchAtomic => 2,
+            Kind::Write | Kind::Atomic => 3,
+        };
+        self.counters[class].as_ref()
+    }
+
+    #[inline]
+    fn told(&self, kind: Kind) -> Option<&Told> {
+        match kind {
+            Kind::Receive | Kind::TaggedReceive => self.receive.as_ref(),
+            _ => self.transmit.as_ref(),
+        }
+    }
+}
+
+/// What may be touched within a turn only, for the turn's lock is its lock.
+#[derive(Default)]
+pub struct State {
+    /// Weft's numbers of peers, by those of the address vector.
+    peers: Vec<u32>,
+    /// The other way round.
+    numbers: Vec<u32>,
+    /// Messages taken out of the matching, by the context they were claimed with.
+    pub claimed: HashMap<u64, Matched>,
+    pub groups: Groups,
+    /// Peers whose death has been told.
+    mourned: Vec<u32>,
+}
+
+impl State {
+    /// The peer that an application means.
+    #[inline]
+    pub fn peer(&self, number: fi_addr_t) -> Result<u32, Fail> {
+        match self.peers.get(usize::try_from(number).unwrap_or(usize::MAX)) {
+            Some(&peer) if peer != NOBODY => Ok(peer),
+            _ => Err(Fail::INVAL),
+        }
+    }
+
+    /// Names a dead peer to people, once: no error number can.
+    #[cold]
+    pub fn mourn(&mut self, error: &Error) {
+        let Error::PeerDead { peer, name, why } = error else { return };
+        if !self.mourned.contains(&peer.0) {
+            self.mourned.push(peer.0);
+            let number = self.number(peer.0);
+            tracing::error!("{name}, number {number} of the job's addresses, is gone: {why}");
+        }
+    }
+
+    /// What an application calls a peer.
+    #[inline]
+    fn number(&self, peer: u32) -> fi_addr_t {
+        match self.numbers.get(peer as usize) {
+            Some(&number) if number != NOBODY => u64::from(number),
+            _ => FI_ADDR_NOTAVAIL,
+        }
+    }
+}
+
+fn put(list: &mut Vec<u32>, at: usize, value: u32) {
+    if list.len() <= at {
+        list.resize(at + 1, NOBODY);
+    }
+    list[at] = value;
+}
+
+/// See the module's page. Shared by the endpoint's handle and whoever keeps it going.
+pub struct Live {
+    pub endpoint: Endpoint,
+    state: UnsafeCell<State>,
+    bound: OnceLock<Bound>,
+    pub domain: Arc<Shared>,
+}
+
+// SAFETY: `state` is reached by `turn` alone, under the endpoint's lock.
+unsafe impl Sync for Live {}
+
+impl Live {
+    pub fn new(domain: &Arc<Shared>) -> Result<Arc<Live>, Error> {
+        let windows = Arc::clone(&domain.windows);
+        let endpoint = Endpoint::open(&domain.options, domain.key, windows)?;
+        Ok(Arc::new(Live {
+            endpoint,
+            state: UnsafeCell::default(),
+            bound: OnceLock::new(),
+            domain: Arc::clone(domain),
+        }))
+    }
+
+    /// Several steps under one lock. Not to be called within another turn.
+    #[inline]
+    pub fn turn<R>(&self, steps: impl FnOnce(&mut Turn<'_>, &mut State) -> R) -> R {
+        self.endpoint.turn(|turn| {
+            // SAFETY: the turn is exclusive, and `state` is touched in turns only.
+            steps(turn, unsafe { &mut *self.state.get() })
+        })
+    }
+
+    /// What it is bound to, once it is enabled.
+    #[inline]
+    pub fn bound(&self) -> Result<&Bound, Fail> {
+        self.bound.get().ok_or(Fail::BAD_STATE)
+    }
+
+    /// Makes it usable.
+    pub fn enable(self: &Arc<Live>, bound: Bound) -> Result<(), Fail> {
+        self.bound.set(bound).map_err(|_| Fail::BAD_STATE)?;
+        let bound = self.bound()?;
+        bound.each(|sources| sources.add(self));
+        if let Some(av) = &bound.av {
+            av.attach(self);
+        }
+        if bound.counters[4].is_some() || bound.counters[5].is_some() {
+            self.watch_windows();
+        }
+        abroad::joined(Arc::downgrade(self));
+        Ok(())
+    }
+
+    /// No longer depended on.
+    pub fn detach(self: &Arc<Live>) {
+        if let Some(bound) = self.bound.get() {
+            bound.each(|sources| sources.remove(self));
+        }
+        for counter in self.domain.counters().values() {
+            counter.sources().remove(self);
+        }
+    }
+
+    /// Tells of what peers do with windows from now on.
+    pub fn watch_windows(&self) {
+        self.turn(|turn, _| turn.watch_windows(true));
+    }
+
+    /// Learns the number of the peer at `address`.
+    pub fn name(&self, number: usize, address: &[u8]) -> Result<(), Error> {
+        let peer = self.endpoint.add_peer(address)?;
+        abroad::named(self.endpoint.address(), address);
+        self.turn(|_, state| {
+            put(&mut state.peers, number, peer);
+            put(&mut state.numbers, peer as usize, number as u32);
+        });
+        Ok(())
+    }
+
+    /// Forgets a number.
+    pub fn forget(&self, number: usize) {
+        self.turn(|_, state| {
+            if let Some(peer) = state.peers.get_mut(number)
+                && *peer != NOBODY
+            {
+                let peer = std::mem::replace(peer, NOBODY);
+                put(&mut state.numbers, peer as usize, NOBODY);
+            }
+        });
+    }
+
+    /// Makes progress and tells what has happened; `true` if something has.
+    #[inline]
+    pub fn progress(&self) -> bool {
+        let Some(bound) = self.bound.get() else { return false };
+        self.turn(|turn, state| {
+            let mut did = turn.progress();
+            while let Some(occurrence) = turn.occurrence() {
+                did = true;
+                self.tell(bound, state, occurrence);
+            }
+            did
+        })
+    }
+
+    fn tell(&self, bound: &Bound, state: &mut State, occurrence: Occurrence) {
+        match occurrence {
+            Occurrence::Ended { cookie, result, placed } => {
+                let mark = Mark(cookie.mark);
+                if let Err(error) = &result {
+                    state.mourn(error);
+                }
+                match mark.group() {
+                    None => bound.ended(state, cookie.context, mark, result, placed),
+                    Some(group) => {
+                        let result = if mark.is_probe() { Ok(None) } else { result.map(Some) };
+                        if let Some(whole) = state.groups.part_ended(group, result) {
+                            bound.ended(state, whole.context, whole.mark, whole.result, None);
+                        }
+                    }
+                }
+            }
+            Occurrence::Accessed { peer, access, key, len, data } => {
+                self.accessed(bound, state.number(peer), (access, key, len), data);
+            }
+        }
+    }
+
+    /// A peer has used a window.
+    #[cold]
+    fn accessed(&self, bound: &Bound, peer: u64, what: (Access, u64, usize), data: Option<u64>) {
+        let (access, key, len) = what;
+        let (class, flag) = match access {
+            Access::Get => (4, FI_REMOTE_READ),
+            Access::FetchAtomic => (4, FI_REMOTE_READ),
+            Access::Put | Access::Atomic => (5, FI_REMOTE_WRITE),
+        };
+        if let Some(counter) = &bound.counters[class] {
+            counter.count(len);
+        }
+        if let Some(counter) = self.domain.counters().get(&key) {
+            counter.count(len);
+        }
+        let (Some(data), Some(told)) = (data, &bound.receive) else { return };
+        let kind = if matches!(access, Access::Put | Access::Get) { FI_RMA } else { FI_ATOMIC };
+        let flags = FI_REMOTE_CQ_DATA | kind | flag;
+        told.queue.push(Entry { context: 0, flags, len, buf: 0, data, tag: 0, source: peer });
+    }
+}
+
+/// What completions say of an operation's kind.
+#[inline]
+fn flags_of(kind: Kind) -> u64 {
+    match kind {
+        Kind::Send => FI_SEND | FI_MSG,
+        Kind::TaggedSend => FI_SEND | FI_TAGGED,
+        Kind::Receive => FI_RECV | FI_MSG,
+        Kind::TaggedReceive => FI_RECV | FI_TAGGED,
+        Kind::Read => FI_READ | FI_RMA,
+        Kind::Write => FI_WRITE | FI_RMA,
+        Kind::Atomic => FI_WRITE | FI_ATOMIC,
+        Kind::FetchAtomic => FI_READ | FI_ATOMIC,
+    }
+}
+
+impl Bound {
+    /// An operation of this process on others has ended as it was started.
+    #[inline]
+    pub fn ended_at_once(&self, context: u64, mark: Mark, len: usize) {
+        let kind = mark.kind();
+        if let Some(counter) = self.counter(kind) {
+            counter.count(len);
+        }
+        if mark.told()
+            && let Some(told) = self.told(kind)
+        {
+            let flags = flags_of(kind);
+            let source = FI_ADDR_NOTAVAIL;
+            told.queue.push(Entry { context, flags, len, buf: 0, data: 0, tag: 0, source });
+        }
+    }
+
+    /// An operation has ended.
+    #[inline]
+    pub fn ended(
+        &self,
+        state: &State,
+        context: u64,
+        mark: Mark,
+        result: Result<Status, Error>,
+        placed: Option<Placed>,
+    ) {
+        let kind = mark.kind();
+        match result {
+            Ok(status) => {
+                if let Some(counter) = self.counter(kind) {
+                    counter.count(status.len);
+                }
+                if mark.told()
+                    && let Some(told) = self.told(kind)
+                {
+                    told.queue.push(entry(state, context, mark, &status, placed));
+                }
+            }
+            Err(error) => self.failed(state, context, mark, error, placed),
+        }
+    }
+
+    /// An operation has failed: this is told whatever was asked for.
+    #[cold]
+    pub fn failed(
+        &self,
+        state: &State,
+        context: u64,
+        mark: Mark,
+        error: Error,
+        placed: Option<Placed>,
+    ) {
+        let kind = mark.kind();
+        if let Some(counter) = self.counter(kind) {
+            counter.count_error();
+        }
+        let Some(told) = self.told(kind) else { return };
+        let (status, room) = match &error {
+            Error::Truncated { status, room } => (*status, *room),
+            _ => (Status { source: NOBODY, envelope: Default::default(), len: 0 }, 0),
+        };
+        let mut entry = entry(state, context, mark, &status, placed);
+        entry.len = room;
+        told.queue.fail(Failure {
+            entry,
+            lost: status.len - room,
+            error: Fail::from(&error),
+            text: error.to_string(),
+        });
+    }
+}
+
+/// What a queue tells of an end.
+#[inline]
+pub fn entry(
+    state: &State,
+    context: u64,
+    mark: Mark,
+    status: &Status,
+    placed: Option<Placed>,
+) -> Entry {
+    let envelope = &status.envelope;
+    let kind = mark.kind();
+    let mut flags = flags_of(kind);
+    let mut buf = 0;
+    if let Some(placed) = placed {
+        buf = mark.base().unwrap_or(0) + placed.offset;
+        if placed.last {
+            flags |= FI_MULTI_RECV;
+        }
+    }
+    let received = matches!(kind, Kind::Receive | Kind::TaggedReceive);
+    if received && envelope.flags & HAS_DATA != 0 {
+        flags |= FI_REMOTE_CQ_DATA;
+    }
+    let source = if received { state.number(status.source) } else { FI_ADDR_NOTAVAIL };
+    let (len, data, tag) = (status.len, envelope.data, envelope.tag);
+    Entry { context, flags, len, buf, data, tag, source }
+}

@@ -1,0 +1,250 @@
+//! Messages, tagged or not: what both tables of functions come down to.
+
+use std::ffi::c_void;
+
+use weft::endpoint::{Cookie, Sent};
+use weft_proto::msg::matching::Want;
+use weft_sys::buf::Buf;
+use weft_wire::{Envelope, Kind as Queue, PeerId};
+
+use super::Ep;
+use super::live::{Bound, HAS_DATA, Told};
+use super::mark::{Kind, Mark};
+use crate::abi::*;
+use crate::fail::Fail;
+use crate::info::INJECT_MAX;
+
+/// Flags that no operation here can honour.
+const REFUSED: u64 = FI_FENCE | FI_TRIGGER | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+
+/// A message to be sent, apart from its bytes.
+#[derive(Clone, Copy)]
+pub struct Outgoing {
+    /// The peer.
+    pub number: fi_addr_t,
+    /// The tag of a tagged message.
+    pub tag: Option<u64>,
+    /// Remote CQ data.
+    pub data: Option<u64>,
+}
+
+impl Outgoing {
+    #[inline]
+    fn envelope(&self) -> Envelope {
+        Envelope {
+            tag: self.tag.unwrap_or(0),
+            data: self.data.unwrap_or(0),
+            kind: if self.tag.is_some() { Queue::TAGGED } else { Queue::UNTAGGED },
+            flags: if self.data.is_some() { HAS_DATA } else { 0 },
+            ..Envelope::default()
+        }
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        if self.tag.is_some() { Kind::TaggedSend } else { Kind::Send }
+    }
+}
+
+/// What a receive asks for.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// The peer, or [`FI_ADDR_UNSPEC`].
+    pub number: fi_addr_t,
+    /// The tag and the bits of it that do not matter, for a tagged receive.
+    pub tag: Option<(u64, u64)>,
+}
+
+impl Wanted {
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        if self.tag.is_some() { Kind::TaggedReceive } else { Kind::Receive }
+    }
+}
+
+/// Memory of the application for an operation.
+///
+/// # Safety
+/// The application keeps it valid until the operation has ended.
+#[inline]
+pub unsafe fn memory(ptr: *const c_void, len: usize) -> Buf {
+    // SAFETY: the caller's promise.
+    unsafe { Buf::from_raw(ptr.cast_mut().cast(), len) }
+}
+
+/// The same in several pieces.
+///
+/// # Errors
+/// When there are too many.
+///
+/// # Safety
+/// There are `count` pieces, and the application keeps them valid until the operation has ended.
+#[inline]
+pub unsafe fn pieces(iov: *const iovec, count: usize) -> Result<Buf, Fail> {
+    // SAFETY: the caller's promise.
+    let iov = unsafe { crate::mr::slice(iov, count) };
+    match iov {
+        [] => Ok(Buf::empty()),
+        // SAFETY: as above.
+        [one] => Ok(unsafe { memory(one.iov_base, one.iov_len) }),
+        _ if count > crate::info::IOV_MAX => Err(Fail::INVAL),
+        several => {
+            let pieces: Vec<(*mut u8, usize)> =
+                several.iter().map(|piece| (piece.iov_base.cast(), piece.iov_len)).collect();
+            // SAFETY: as above.
+            Ok(unsafe { Buf::from_pieces(&pieces) })
+        }
+    }
+}
+
+/// Whether an operation's end is to be told by a queue.
+#[inline]
+pub fn is_told(told: Option<&Told>, flags: u64) -> bool {
+    told.is_some_and(|told| !told.selective || flags & FI_COMPLETION != 0)
+}
+
+/// An operation's name, as Weft keeps it.
+#[inline]
+pub fn context_of(context: *mut c_void) -> u64 {
+    context.expose_provenance() as u64
+}
+
+impl Ep {
+    /// Sends a copy of `bytes`; its end is not told.
+    #[inline]
+    pub fn inject(&self, message: Outgoing, bytes: &[u8]) -> Result<(), Fail> {
+        let bound = self.live.bound()?;
+        if bytes.len() > INJECT_MAX {
+            return Err(Fail::SIZE);
+        }
+        self.live.turn(|turn, state| {
+            let peer = state.peer(message.number)?;
+            turn.inject(peer, &message.envelope(), bytes).map_err(|e| self.lost(state, &e))
+        })?;
+        bound.ended_at_once(0, Mark::new(message.kind(), false), bytes.len());
+        Ok(())
+    }
+
+    /// Starts to send `buf`.
+    #[inline]
+    pub fn send(
+        &self,
+        message: Outgoing,
+        buf: &Buf,
+        context: *mut c_void,
+        flags: u64,
+    ) -> Result<(), Fail> {
+        let bound = self.live.bound()?;
+        let mark = Mark::new(message.kind(), is_told(bound.transmit.as_ref(), flags));
+        let context = context_of(context);
+        if flags & (FI_INJECT | FI_DELIVERY_COMPLETE | REFUSED) != 0 {
+            return self.send_specially(bound, message, buf, (context, mark), flags);
+        }
+        let envelope = message.envelope();
+        self.live.turn(|turn, state| {
+            let peer = state.peer(message.number)?;
+            let cookie = Some(Cookie { context, mark: mark.0 });
+            match turn.send(peer, &envelope, buf, cookie).map_err(|e| self.lost(state, &e))? {
+                Sent::Ended => bound.ended_at_once(context, mark, buf.len()),
+                Sent::UnderWay => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// As [`Ep::send`], with flags that want more.
+    #[cold]
+    fn send_specially(
+        &self,
+        bound: &Bound,
+        message: Outgoing,
+        buf: &Buf,
+        (context, mark): (u64, Mark),
+        flags: u64,
+    ) -> Result<(), Fail> {
+        if flags & REFUSED != 0 {
+            return Err(Fail::BAD_FLAGS);
+        }
+        let envelope = message.envelope();
+        let copy = (flags & FI_INJECT != 0).then(|| copied(buf)).transpose()?;
+        self.live.turn(|turn, state| {
+            let peer = state.peer(message.number)?;
+            if flags & FI_DELIVERY_COMPLETE == 0 {
+                if let Some(copy) = &copy {
+                    turn.inject(peer, &envelope, copy).map_err(|e| self.lost(state, &e))?;
+                    bound.ended_at_once(context, mark, copy.len());
+                }
+                return Ok(());
+            }
+            // The message is there when something that was sent behind it has been answered; a long
+            // one ends only then by itself.
+            let group = state.groups.begin(context, mark, 2);
+            let own = Cookie { context, mark: mark.part(group).0 };
+            let behind = Cookie { context: 0, mark: mark.part(group).probe().0 };
+            let sent = match &copy {
+                Some(copy) => turn.inject(peer, &envelope, copy).map(|()| Sent::Ended),
+                None => turn.send(peer, &envelope, buf, Some(own)),
+            };
+            let sent = sent.map_err(|e| {
+                state.groups.drop(group);
+                self.lost(state, &e)
+            })?;
+            if sent == Sent::Ended {
+                let status = super::status(peer, buf.len());
+                state.groups.part_ended(group, Ok(Some(status)));
+            }
+            if let Err(error) = turn.get(peer, Buf::empty(), super::NOWHERE, Some(behind))
+                && let Some(whole) = state.groups.part_ended(group, Err(error))
+            {
+                bound.ended(state, whole.context, whole.mark, whole.result, None);
+            }
+            Ok(())
+        })
+    }
+
+    /// What to match with.
+    #[inline]
+    pub fn want(&self, state: &super::State, wanted: Wanted) -> Result<Want, Fail> {
+        let directed = self.caps & FI_DIRECTED_RECV != 0 && wanted.number != FI_ADDR_UNSPEC;
+        let source = if directed { Some(PeerId(state.peer(wanted.number)?)) } else { None };
+        Ok(match wanted.tag {
+            Some((tag, ignore)) => Want { source, tag, ignore, kind: Queue::TAGGED },
+            None => Want { source, tag: 0, ignore: u64::MAX, kind: Queue::UNTAGGED },
+        })
+    }
+
+    /// Starts to receive into `buf`.
+    #[inline]
+    pub fn receive(
+        &self,
+        wanted: Wanted,
+        buf: Buf,
+        context: *mut c_void,
+        flags: u64,
+    ) -> Result<(), Fail> {
+        let bound = self.live.bound()?;
+        let mark = Mark::new(wanted.kind(), is_told(bound.receive.as_ref(), flags));
+        let context = context_of(context);
+        self.live.turn(|turn, state| {
+            let want = self.want(state, wanted)?;
+            if flags & FI_MULTI_RECV == 0 {
+                turn.receive(want, buf, Cookie { context, mark: mark.0 });
+            } else {
+                let base = buf.pieces().next().map_or(0, |piece| piece.addr());
+                let cookie = Cookie { context, mark: mark.many(base).0 };
+                turn.receive_many(want, buf, self.least(), cookie);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The bytes of a message that the application may change at once.
+fn copied(buf: &Buf) -> Result<Vec<u8>, Fail> {
+    if buf.len() > INJECT_MAX {
+        return Err(Fail::SIZE);
+    }
+    let mut copy = vec![0; buf.len()];
+    buf.read(0, &mut copy);
+    Ok(copy)
+}

@@ -1,0 +1,298 @@
+//! The table of functions for peers' memory.
+
+use std::ffi::c_void;
+
+use weft::endpoint::{Cookie, Turn};
+use weft::error::Error;
+use weft::remote::Spot;
+use weft_sys::buf::Buf;
+
+use super::live::State;
+use super::mark::{Kind, Mark};
+use super::message::{context_of, is_told, memory, pieces};
+use super::{Ep, status};
+use crate::abi::*;
+use crate::fail::{Fail, post};
+use crate::info::{INJECT_MAX, IOV_MAX};
+use crate::mr::slice;
+use crate::object::of;
+
+pub static OPS: fi_ops_rma = fi_ops_rma {
+    size: size_of::<fi_ops_rma>(),
+    read: Some(read),
+    readv: Some(readv),
+    readmsg: Some(readmsg),
+    write: Some(write),
+    writev: Some(writev),
+    writemsg: Some(writemsg),
+    inject: Some(inject),
+    writedata: Some(writedata),
+    injectdata: Some(injectdata),
+};
+
+/// Flags that no operation here can honour.
+const REFUSED: u64 = FI_FENCE | FI_TRIGGER | FI_COMMIT_COMPLETE;
+
+/// An operation on a peer's memory, apart from what it does.
+pub struct Transfer {
+    pub number: fi_addr_t,
+    pub context: *mut c_void,
+    pub flags: u64,
+    /// For operations whose end nobody is told.
+    pub silent: bool,
+}
+
+impl Ep {
+    /// Carries an operation out in `parts` parts, which `part` starts one by one.
+    #[inline]
+    pub fn transfer(
+        &self,
+        transfer: &Transfer,
+        kind: Kind,
+        parts: usize,
+        mut part: impl FnMut(&mut Turn<'_>, u32, usize, Option<Cookie>) -> Result<(), Error>,
+    ) -> Result<(), Fail> {
+        let bound = self.live.bound()?;
+        if transfer.flags & REFUSED != 0 {
+            return Err(Fail::BAD_FLAGS);
+        }
+        let told = !transfer.silent && is_told(bound.transmit.as_ref(), transfer.flags);
+        let mark = Mark::new(kind, told);
+        let context = context_of(transfer.context);
+        self.live.turn(|turn, state: &mut State| {
+            let peer = state.peer(transfer.number)?;
+            if parts == 0 {
+                bound.ended(state, context, mark, Ok(status(peer, 0)), None);
+                return Ok(());
+            }
+            if parts == 1 {
+                let cookie = Cookie { context, mark: mark.0 };
+                return part(turn, peer, 0, Some(cookie)).map_err(|e| self.lost(state, &e));
+            }
+            let group = state.groups.begin(context, mark, parts);
+            let cookie = Cookie { context, mark: mark.part(group).0 };
+            for at in 0..parts {
+                let Err(error) = part(turn, peer, at, Some(cookie)) else { continue };
+                if at == 0 {
+                    state.groups.drop(group);
+                    return Err(self.lost(state, &error));
+                }
+                if let Some(whole) = state.groups.part_ended(group, Err(error)) {
+                    bound.ended(state, whole.context, whole.mark, whole.result, None);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn read(&self, transfer: &Transfer, into: &Buf, from: &[fi_rma_iov]) -> Result<(), Fail> {
+        let places = places(into, from)?;
+        self.transfer(transfer, Kind::Read, places.len(), |turn, peer, at, cookie| {
+            let (buf, spot) = &places[at];
+            turn.get(peer, buf.clone(), *spot, cookie)
+        })
+    }
+
+    fn write(
+        &self,
+        transfer: &Transfer,
+        from: &Buf,
+        to: &[fi_rma_iov],
+        data: Option<u64>,
+    ) -> Result<(), Fail> {
+        let copy;
+        let mut from = from;
+        if transfer.flags & FI_INJECT != 0 {
+            if from.len() > INJECT_MAX {
+                return Err(Fail::SIZE);
+            }
+            let mut bytes = vec![0; from.len()];
+            from.read(0, &mut bytes);
+            copy = Buf::from_vec(bytes);
+            from = &copy;
+        }
+        let places = places(from, to)?;
+        // A word for the peer goes with the last part; an empty write may be there for its sake.
+        let last = places.len().saturating_sub(1);
+        self.transfer(transfer, Kind::Write, places.len(), |turn, peer, at, cookie| {
+            let (buf, spot) = &places[at];
+            turn.put(peer, buf, *spot, data.filter(|_| at == last), cookie)
+        })
+    }
+}
+
+/// Which local bytes go with which remote ones. Empty pieces count only where there is nothing
+/// else.
+fn places(local: &Buf, remote: &[fi_rma_iov]) -> Result<Vec<(Buf, Spot)>, Fail> {
+    if remote.len() > IOV_MAX {
+        return Err(Fail::INVAL);
+    }
+    let total: usize = remote.iter().map(|piece| piece.len).fold(0, usize::saturating_add);
+    if total != local.len() {
+        return Err(Fail::INVAL);
+    }
+    let spot = |piece: &fi_rma_iov| Spot { key: piece.key, addr: piece.addr };
+    if let [one] = remote {
+        return Ok(vec![(local.clone(), spot(one))]);
+    }
+    let mut offset = 0;
+    let mut places = Vec::with_capacity(remote.len());
+    for piece in remote.iter().filter(|piece| piece.len > 0) {
+        places.push((local.range(offset, piece.len), spot(piece)));
+        offset += piece.len;
+    }
+    if let (true, Some(first)) = (places.is_empty(), remote.first()) {
+        places.push((Buf::empty(), spot(first)));
+    }
+    Ok(places)
+}
+
+fn one(addr: u64, len: usize, key: u64) -> [fi_rma_iov; 1] {
+    [fi_rma_iov { addr, len, key }]
+}
+
+fn plain(ep: &Ep, number: fi_addr_t, context: *mut c_void) -> Transfer {
+    Transfer { number, context, flags: ep.transmit_flags, silent: false }
+}
+
+// SAFETY of this table's functions: an application passes an enabled endpoint that stays open, and
+// memory that stays valid until the operation's end is told (or, for `inject`, until the return).
+
+unsafe extern "C" fn read(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    source: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: see above.
+    let (ep, buf) = unsafe { (of::<Ep, _>(ep), memory(buf, len)) };
+    post(|| ep.read(&plain(ep, source, context), &buf, &one(addr, len, key)))
+}
+
+unsafe extern "C" fn readv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    source: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: see above.
+    let (ep, buf) = unsafe { (of::<Ep, _>(ep), pieces(iov, count)) };
+    post(|| {
+        let buf = buf?;
+        ep.read(&plain(ep, source, context), &buf, &one(addr, buf.len(), key))
+    })
+}
+
+unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+    // SAFETY: see above; the message is whole.
+    let (ep, msg) = unsafe { (of::<Ep, _>(ep), &*msg) };
+    post(|| {
+        // SAFETY: see above.
+        let (buf, remote) =
+            unsafe { (pieces(msg.msg_iov, msg.iov_count)?, slice(msg.rma_iov, msg.rma_iov_count)) };
+        let transfer = Transfer { number: msg.addr, context: msg.context, flags, silent: false };
+        ep.read(&transfer, &buf, remote)
+    })
+}
+
+unsafe extern "C" fn write(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: see above.
+    let (ep, buf) = unsafe { (of::<Ep, _>(ep), memory(buf, len)) };
+    post(|| ep.write(&plain(ep, dest, context), &buf, &one(addr, len, key), None))
+}
+
+unsafe extern "C" fn writev(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: see above.
+    let (ep, buf) = unsafe { (of::<Ep, _>(ep), pieces(iov, count)) };
+    post(|| {
+        let buf = buf?;
+        ep.write(&plain(ep, dest, context), &buf, &one(addr, buf.len(), key), None)
+    })
+}
+
+unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+    // SAFETY: see above; the message is whole.
+    let (ep, msg) = unsafe { (of::<Ep, _>(ep), &*msg) };
+    post(|| {
+        // SAFETY: see above.
+        let (buf, remote) =
+            unsafe { (pieces(msg.msg_iov, msg.iov_count)?, slice(msg.rma_iov, msg.rma_iov_count)) };
+        let transfer = Transfer { number: msg.addr, context: msg.context, flags, silent: false };
+        let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
+        ep.write(&transfer, &buf, remote, data)
+    })
+}
+
+unsafe extern "C" fn inject(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    // SAFETY: see above.
+    let (ep, buf) = unsafe { (of::<Ep, _>(ep), memory(buf, len)) };
+    post(|| ep.write(&silent(dest), &buf, &one(addr, len, key), None))
+}
+
+unsafe extern "C" fn writedata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: see above.
+    let (ep, buf) = unsafe { (of::<Ep, _>(ep), memory(buf, len)) };
+    post(|| ep.write(&plain(ep, dest, context), &buf, &one(addr, len, key), Some(data)))
+}
+
+unsafe extern "C" fn injectdata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    data: u64,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    // SAFETY: see above.
+    let (ep, buf) = unsafe { (of::<Ep, _>(ep), memory(buf, len)) };
+    post(|| ep.write(&silent(dest), &buf, &one(addr, len, key), Some(data)))
+}
+
+/// An operation that is copied, and whose end is not told.
+pub fn silent(number: fi_addr_t) -> Transfer {
+    Transfer { number, context: std::ptr::null_mut(), flags: FI_INJECT, silent: true }
+}

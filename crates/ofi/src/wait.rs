@@ -1,0 +1,183 @@
+//! What a queue or a counter depends on: endpoints that must be kept going, and how its user waits
+//! for it.
+
+use std::ffi::c_int;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use weft_sys::watch::{Signal, readable};
+
+use crate::abi::*;
+use crate::ep::Live;
+use crate::fail::Fail;
+use crate::gate::Gate;
+
+/// How long a wait spins before it sleeps.
+const SPIN: Duration = Duration::from_micros(20);
+
+/// The longest sleep at one go.
+const SLEEP: Duration = Duration::from_millis(200);
+
+/// The endpoints that a queue or counter depends on.
+pub struct Sources {
+    list: Gate<Vec<Arc<Live>>>,
+    /// Readable when there is something; there is one where the user may sleep.
+    signal: Option<Arc<Signal>>,
+    /// The user sleeps, or is about to.
+    armed: AtomicBool,
+    /// The user was told to wake up though there may be nothing.
+    woken: AtomicBool,
+    /// Looks in a row that found nothing.
+    rounds: AtomicU32,
+}
+
+impl Sources {
+    /// None yet. `object` says how the user is going to wait.
+    ///
+    /// # Errors
+    /// When there is no such way to wait, or the process is out of descriptors.
+    pub fn new(object: fi_wait_obj, threads: bool) -> Result<Sources, Fail> {
+        let signal = match object {
+            FI_WAIT_NONE => None,
+            FI_WAIT_UNSPEC | FI_WAIT_FD | FI_WAIT_YIELD => {
+                Some(Arc::new(Signal::new().map_err(|_| Fail(FI_EMFILE))?))
+            }
+            _ => return Err(Fail::NO_SYS),
+        };
+        Ok(Sources {
+            list: Gate::new(Vec::new(), threads),
+            signal,
+            armed: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
+            rounds: AtomicU32::new(0),
+        })
+    }
+
+    /// Depends on one more.
+    pub fn add(&self, live: &Arc<Live>) {
+        let mut list = self.list.enter();
+        if list.iter().any(|other| Arc::ptr_eq(other, live)) {
+            return;
+        }
+        if let Some(signal) = &self.signal {
+            live.endpoint.signal_by(Arc::clone(signal));
+        }
+        list.push(Arc::clone(live));
+    }
+
+    /// Depends on one less.
+    pub fn remove(&self, live: &Arc<Live>) {
+        self.list.enter().retain(|other| !Arc::ptr_eq(other, live));
+    }
+
+    /// Keeps them going; `true` if something was done.
+    #[inline]
+    pub fn progress(&self) -> bool {
+        let mut did = false;
+        for live in self.list.enter().iter() {
+            did |= live.progress();
+        }
+        did
+    }
+
+    /// The user has found something.
+    #[inline]
+    pub fn found(&self) {
+        if self.rounds.load(Ordering::Relaxed) != 0 {
+            self.rounds.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The user has found nothing, and will look again: it gives way to others.
+    #[inline]
+    pub fn idle(&self) {
+        let rounds = self.rounds.load(Ordering::Relaxed).saturating_add(1);
+        self.rounds.store(rounds, Ordering::Relaxed);
+        let first = self.list.enter().first().cloned();
+        if let Some(live) = first {
+            live.endpoint.idle(rounds);
+        }
+    }
+
+    /// There is something: wakes the user if it sleeps.
+    #[inline]
+    pub fn notify(&self) {
+        if let Some(signal) = &self.signal
+            && self.armed.load(Ordering::Acquire)
+            && self.armed.swap(false, Ordering::AcqRel)
+        {
+            signal.set();
+        }
+    }
+
+    /// Wakes the user in any case.
+    pub fn wake(&self) -> Result<(), Fail> {
+        let signal = self.signal.as_ref().ok_or(Fail::NO_SYS)?;
+        self.woken.store(true, Ordering::Release);
+        signal.set();
+        Ok(())
+    }
+
+    /// Prepares for the user's sleep: `false` if `any` says that there is something already.
+    pub fn arm(&self, any: impl Fn() -> bool) -> bool {
+        let Some(signal) = &self.signal else { return !any() };
+        signal.clear();
+        self.armed.store(true, Ordering::Release);
+        self.progress();
+        if any() || self.woken.load(Ordering::Acquire) {
+            self.armed.store(false, Ordering::Release);
+            signal.set();
+            return false;
+        }
+        for live in self.list.enter().iter() {
+            live.endpoint.rest();
+        }
+        true
+    }
+
+    /// Waits until `step` gives something; `None` when the time is up (a negative one never is) or
+    /// somebody has called [`Sources::wake`].
+    ///
+    /// # Errors
+    /// Where there is nothing to sleep on.
+    pub fn wait<R>(
+        &self,
+        timeout_ms: c_int,
+        any: impl Fn() -> bool,
+        mut step: impl FnMut() -> Option<R>,
+    ) -> Result<Option<R>, Fail> {
+        let signal = self.signal.as_ref().ok_or(Fail::NO_SYS)?;
+        let begun = Instant::now();
+        let limit = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+        loop {
+            self.progress();
+            if let Some(found) = step() {
+                return Ok(Some(found));
+            }
+            if self.woken.swap(false, Ordering::AcqRel) {
+                signal.clear();
+                return Ok(None);
+            }
+            let waited = begun.elapsed();
+            if limit.is_some_and(|limit| waited >= limit) {
+                return Ok(None);
+            }
+            if waited < SPIN {
+                std::hint::spin_loop();
+                continue;
+            }
+            if self.arm(&any) {
+                let left = limit.map_or(SLEEP, |limit| (limit - waited).min(SLEEP));
+                readable(signal.as_fd(), left.as_nanos() as u64);
+                self.armed.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    /// What a user can sleep on by itself.
+    pub fn descriptor(&self) -> Option<c_int> {
+        self.signal.as_ref().map(|signal| signal.as_fd().as_raw_fd())
+    }
+}

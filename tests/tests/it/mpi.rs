@@ -1,0 +1,174 @@
+//! MPI programs under `weft mpirun`: they run, on the libraries' own transports and on Weft; a
+//! rank's death is named, a pulled cable only delays, and nothing is left behind. `make test-mpi`
+//! runs the long form.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weft_tests::job::{Cluster, Job, KILL, eventually, inhabitants, namespace, run_in, signal};
+use weft_tests::mpi::{Mpi, Run, alone, provider};
+
+use super::WEFT;
+
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+const OWN: &[&str] = &["--transport", "own"];
+/// Faults that every message meets.
+const FAULTS: (&str, &str) = ("WEFT_FAULT", "loss=1%,dup=1%,reorder=1%,seed=11");
+/// SIGINT.
+const INT: i32 = 2;
+
+fn stress(mpi: &Mpi) -> PathBuf {
+    mpi.compile("stress", &["stress.c", "stress_messages.c", "stress_shared.c"], FOLDER)
+}
+
+fn steps(mpi: &Mpi) -> PathBuf {
+    mpi.compile("steps", &["steps.c"], FOLDER)
+}
+
+fn here(ranks: u32) -> Run<'static> {
+    Run { weft: WEFT, ranks, lab: None, options: &[], variables: &[] }
+}
+
+/// Options that say which provider to use.
+fn on_weft(file: &std::path::Path) -> [String; 2] {
+    ["--provider".to_string(), file.display().to_string()]
+}
+
+/// Runs the stress program and wants it to end well.
+fn stressed(run: &Run<'_>, mpi: &Mpi, arguments: &[&str]) {
+    let said = run.start(&stress(mpi), arguments).ends_well();
+    assert!(said.contains("stress: good"), "{said}");
+}
+
+#[test]
+fn programs_run_on_the_libraries_own_transports() {
+    let _turn = alone();
+    let lab = Cluster::new(WEFT, "nodes=2");
+    for mpi in Mpi::all() {
+        let small = ["--seed", "5", "--rounds", "20", "--largest", "100000"];
+        stressed(&Run { options: OWN, ..here(3) }, &mpi, &small);
+        if let Some(lab) = &lab {
+            stressed(&Run { options: OWN, lab: Some(lab), ..here(3) }, &mpi, &small);
+        }
+    }
+}
+
+#[test]
+fn programs_run_on_weft_within_a_node() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let options = on_weft(&file);
+    let options = [options[0].as_str(), &options[1]];
+    for mpi in Mpi::all() {
+        let run = Run { options: &options, ..here(2) };
+        stressed(&run, &mpi, &["--seed", "7", "--rounds", "60"]);
+        let run = Run { options: &options, ..here(4) };
+        stressed(&run, &mpi, &["--seed", "8", "--rounds", "20", "--largest", "1000000"]);
+        stressed(&run, &mpi, &["--seed", "9", "--rounds", "20", "--only", "threads", "--threads"]);
+    }
+}
+
+#[test]
+fn programs_run_on_weft_between_nodes_whatever_the_cable_does() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let options = on_weft(&file);
+    let options = [options[0].as_str(), &options[1]];
+    for (spec, variables) in [("nodes=2", &[][..]), ("nodes=3,topology=mesh", &[FAULTS])] {
+        let Some(lab) = Cluster::new(WEFT, spec) else { return };
+        for mpi in Mpi::all() {
+            let run = Run { options: &options, lab: Some(&lab), variables, ..here(4) };
+            stressed(&run, &mpi, &["--seed", "10", "--rounds", "30", "--largest", "2000000"]);
+        }
+    }
+}
+
+/// Starts three ranks that take steps, and waits until they do.
+fn stepping(run: &Run<'_>, mpi: &Mpi) -> (Job, Vec<u32>) {
+    let mut job = run.start(&steps(mpi), &[]);
+    let pids = (0..run.ranks).map(|rank| job.rank(rank)).collect();
+    job.grows("@0 steps ", 1);
+    (job, pids)
+}
+
+/// Kills a rank in the middle of a collective; the job must end, and say who it was.
+fn a_death_is_named(run: &Run<'_>, mpi: &Mpi, place: &str) {
+    let (job, pids) = stepping(run, mpi);
+    let victim = run.ranks - 1;
+    signal(pids[victim as usize], KILL);
+    let (status, said) = job.ends();
+    assert!(!status.success(), "{said}");
+    let name = format!("rank {victim} (process {} on {place})", pids[victim as usize]);
+    assert!(said.contains(&name), "{} on {place}: no {name:?} in:\n{said}", mpi.name);
+}
+
+#[test]
+fn a_killed_rank_ends_the_job_and_is_named() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let options = on_weft(&file);
+    let options = [options[0].as_str(), &options[1]];
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    for mpi in Mpi::all() {
+        let run = Run { options: &options, ..here(3) };
+        a_death_is_named(&run, &mpi, &weft_sys::ns::host_name());
+        let run = Run { options: &options, lab: Some(&lab), ..here(3) };
+        a_death_is_named(&run, &mpi, "node1");
+    }
+}
+
+#[test]
+fn a_pulled_cable_only_delays() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let options = on_weft(&file);
+    let options = [options[0].as_str(), &options[1]];
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    for mpi in Mpi::all() {
+        let run = Run { options: &options, lab: Some(&lab), ..here(2) };
+        let (mut job, pids) = stepping(&run, &mpi);
+        let switch = lab.switch();
+        run_in(&switch, "ip", &["link", "set", "p0-1", "down"]);
+        std::thread::sleep(Duration::from_secs(3));
+        run_in(&switch, "ip", &["link", "set", "p0-1", "up"]);
+        job.grows("@0 steps ", 10);
+        signal(job.pid(), INT);
+        assert_eq!(job.ends().0.code(), Some(130));
+        eventually("the end of all ranks", || {
+            pids.iter().all(|pid| weft_sys::process::start_time(*pid).is_none())
+        });
+    }
+}
+
+/// Whether nothing of a job is left.
+fn nothing_is_left(pids: &[u32], rooms: &[String]) {
+    eventually("the end of all ranks", || {
+        pids.iter().all(|pid| weft_sys::process::start_time(*pid).is_none())
+    });
+    eventually("the end of the launcher's helpers", || {
+        rooms.iter().all(|room| inhabitants(room).is_empty())
+    });
+}
+
+#[test]
+fn an_interrupted_or_killed_job_leaves_nothing_behind() {
+    let _turn = alone();
+    for mpi in Mpi::all() {
+        for number in [INT, KILL] {
+            let run = Run { options: OWN, ..here(3) };
+            let (job, pids) = stepping(&run, &mpi);
+            signal(job.pid(), number);
+            let said = job.ends();
+            assert_eq!(said.0.code(), if number == INT { Some(130) } else { None }, "{}", said.1);
+            nothing_is_left(&pids, &[]);
+
+            let options = ["--transport", "own", "--lab", "nodes=2"];
+            let run = Run { options: &options, ..here(3) };
+            let (job, pids) = stepping(&run, &mpi);
+            let rooms: Vec<String> = pids.iter().filter_map(|p| namespace(*p).ok()).collect();
+            signal(job.pid(), number);
+            job.ends();
+            nothing_is_left(&pids, &rooms);
+        }
+    }
+}
