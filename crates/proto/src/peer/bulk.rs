@@ -26,11 +26,8 @@ impl Peer {
             if !self.paths[at].bulk || !self.paths[at].can_send(1) {
                 continue;
             }
-            let &id = self.bulk.front()?;
-            let Some(waiting) = hub.transfers.get_mut(id).map(|t| t.pieces.waiting()) else {
-                self.bulk.pop_front();
-                return self.fill_bulk(hub, now, payloads, burst);
-            };
+            let id = self.next_bulk(hub)?;
+            let waiting = hub.transfers.get_mut(id).map_or(0, |t| t.pieces.waiting());
             let path = &mut self.paths[at];
             let spec = &hub.links[path.link.index()].spec;
             let good = worth(path, spec).min(waiting);
@@ -57,11 +54,12 @@ impl Peer {
         self.begin(hub, at, burst);
         let (mut first, mut ended) = (true, false);
         let most = self.burst_most(hub, at);
-        while let Some(&id) = self.bulk.front() {
-            if burst.bytes().len() >= most {
+        while let Some(id) = self.next_bulk(hub) {
+            let Some(max) = frame_room(&self.paths[at], hub, burst) else { break };
+            // After a short frame there may be no room for a piece.
+            if burst.bytes().len() >= most || max <= HEADER_LEN + DATA_LEN {
                 break;
             }
-            let Some(max) = frame_room(&self.paths[at], hub, burst) else { break };
             let Some(space) = burst.space(max) else { break };
             let mut w = ChunkWriter::new(space);
             let flow = first && self.words(hub, now, &mut w);
@@ -113,6 +111,22 @@ impl Peer {
             ask(&self.send_key, burst);
         }
         !burst.is_empty()
+    }
+
+    /// The transfer whose turn it is. Those that have nothing to send now leave the row: they were
+    /// withdrawn, or less was pulled than had been pushed.
+    fn next_bulk(&mut self, hub: &mut Hub) -> Option<u64> {
+        while let Some(&id) = self.bulk.front() {
+            let transfer = hub.transfers.get_mut(id);
+            if transfer.as_ref().is_some_and(|t| t.pieces.has_more()) {
+                return Some(id);
+            }
+            self.bulk.pop_front();
+            if let Some(t) = transfer {
+                t.queued = false;
+            }
+        }
+        None
     }
 
     /// How many bytes the next burst of bulk may have. A receiver can do nothing with a burst
@@ -206,7 +220,8 @@ fn piece(
 ) -> (Content, bool) {
     let nothing = (before.unwrap_or(Content::Nothing), before.is_some());
     let Some(t) = hub.transfers.get_mut(id) else { return nothing };
-    let Some(room) = w.room().checked_sub(DATA_LEN + 1) else { return nothing };
+    // Words have taken the room: the next frame has it.
+    let Some(room) = w.room().checked_sub(DATA_LEN + 1) else { return (nothing.0, true) };
     let announced = match before {
         None => None,
         Some(Content::Messages { first, count }) if t.pieces.is_fresh() => Some((first, count)),
