@@ -49,5 +49,9 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
         crate::key::PARAMETER,
         c"a secret that all processes of a job share (default: the launcher's name for the job)",
     );
+    core.define_text(
+        crate::ep::LISTEN,
+        c"1: hear processes on other nodes from the start, not from the first address there on",
+    );
     provider()
 }

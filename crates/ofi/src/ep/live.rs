@@ -3,6 +3,7 @@
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::sync::{Arc, OnceLock};
 
 use weft::endpoint::{Access, Endpoint, Matched, Occurrence, Placed, Status, Turn};
@@ -14,9 +15,13 @@ use crate::abi::*;
 use crate::abroad;
 use crate::av::Vector;
 use crate::cntr::Counter;
+use crate::core::{Level, Part, core, log};
 use crate::cq::{Entry, Failure, Queue};
 use crate::domain::Shared;
 use crate::fail::Fail;
+
+/// The parameter's name: users set `FI_WEFT_LISTEN`.
+pub const LISTEN: &CStr = c"listen";
 
 /// In a message's envelope: its data is remote CQ data.
 pub const HAS_DATA: u8 = 1;
@@ -179,6 +184,12 @@ impl Live {
         if let Some(av) = &bound.av {
             av.attach(self);
         }
+        if core().and_then(|core| core.text(LISTEN)).is_some_and(|text| text == "1") {
+            self.endpoint.welcome().map_err(|error| {
+                log(Level::Warn, Part::EpCtrl, format_args!("{error}"));
+                Fail::from(error)
+            })?;
+        }
         if bound.counters[4].is_some() || bound.counters[5].is_some() {
             self.watch_windows();
         }
@@ -191,9 +202,9 @@ impl Live {
         if let Some(bound) = self.bound.get() {
             bound.each(|sources| sources.remove(self));
         }
-        for counter in self.domain.counters().values() {
-            counter.sources().remove(self);
-        }
+        // Not under the lock on the counters, which a thread that makes progress may want.
+        let counters: Vec<Arc<Counter>> = self.domain.counters().values().cloned().collect();
+        counters.iter().for_each(|counter| counter.sources().remove(self));
     }
 
     /// Tells of what peers do with windows from now on.

@@ -30,8 +30,8 @@ use crate::info::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX};
 use crate::object::{Object, give, head, of, ops, table, take};
 
 pub use atomic::query_atomic;
-pub use live::Live;
 use live::{Bound, State, Told};
+pub use live::{LISTEN, Live};
 
 /// A receive of several messages ends when it has less room than this, unless it is told otherwise.
 const LEAST: usize = 64;

@@ -7,6 +7,7 @@ mod memory;
 mod messages;
 mod net;
 mod objects;
+mod pingpong;
 mod trouble;
 mod waiting;
 
