@@ -11,10 +11,14 @@ use crate::mpi::{Brand, Provider};
 /// Ranks of the barrier that shows what waiting costs where ranks outnumber processors.
 const CROWD: u32 = 32;
 
+/// Sizes of a full comparison; the targets are among them.
+const FULL: &str = "lat 8 64 512 1024 4096 16384 65536 262144 1048576 \
+                    bw 64 1024 4096 16384 65536 262144 1048576";
+
 /// What is measured in one start of the program: where, with how many ranks, and the words. Each is
 /// a contender of its own, so that one that fails leaves the others.
 const RUNS: [(Option<Reach>, u32, &str, &str); 4] = [
-    (None, 2, "lat 8 1024 4096 65536 1048576 bw 1024 1048576", "lat 8 bw 1024 1048576"),
+    (None, 2, FULL, "lat 8 1024 16384 262144 1048576 bw 64 1024 16384 262144 1048576"),
     (None, 2, "barrier 0 allreduce 8", ""),
     (Some(Reach::Within), CROWD, "barrier 0", ""),
     (Some(Reach::Between), 2, "put 8 fadd 8", ""),
