@@ -113,6 +113,17 @@ pub trait Link: Send {
     /// If the last poll found none.
     fn frame(&self) -> RxFrame<'_>;
 
+    /// The frames behind the current one that have come with it, and the bytes of each (the last
+    /// may be shorter): for who can do something with many at once. Empty where the link gives them
+    /// one by one only.
+    fn rest(&self) -> (&[u8], usize) {
+        (&[], 0)
+    }
+
+    /// Gives the current frame and the first `frames - 1` of [`Link::rest`] back; the one after
+    /// them becomes the current one.
+    fn skip(&mut self, _frames: usize) {}
+
     /// A descriptor that becomes readable when frames wait, to sleep on.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
@@ -147,6 +158,14 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn frame(&self) -> RxFrame<'_> {
         (**self).frame()
+    }
+
+    fn rest(&self) -> (&[u8], usize) {
+        (**self).rest()
+    }
+
+    fn skip(&mut self, frames: usize) {
+        (**self).skip(frames);
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

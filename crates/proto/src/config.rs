@@ -23,6 +23,9 @@ pub struct Config {
     pub push_bytes: u64,
     /// Frames of the first burst of a large message; the later ones grow.
     pub first_burst_frames: usize,
+    /// So long after a frame the peer is held to look for more at once, on links where looking
+    /// costs something.
+    pub warm_ns: u64,
     /// Announcements with pushed pieces that may be under way to one peer.
     pub push_most: u32,
 
@@ -102,6 +105,7 @@ impl Default for Config {
             window_bytes: 512 * 1024,
             push_bytes: 128 * 1024,
             first_burst_frames: 16,
+            warm_ns: 150 * US,
             push_most: 8,
             congestion: Algorithm::Delay,
             initial_frames: 16,

@@ -94,3 +94,19 @@ fn a_pushed_message_can_be_withdrawn() {
     engine.close(now);
     assert!(net.run(3000, |n| !n.nodes[0].engine.busy()));
 }
+
+#[test]
+fn what_waits_behind_a_message_cut_short_is_sent() {
+    let mut net = net(false);
+    let ops = [net.announce(0, 1, 1, 60_000), net.announce(0, 1, 2, 200)];
+    let is_announced = |g: &&Got| matches!(g, Got::Announced(..));
+    let announced = |n: &Net| n.nodes[1].got.iter().filter(is_announced).count();
+    // Before the window has let all of the first be pushed.
+    assert!(net.run(100, |n| announced(n) == 2));
+    pull(&mut net, 1, 10_001);
+    pull(&mut net, 2, u64::MAX);
+    assert!(net.run(100, |n| n.nodes[0].done().len() == ops.len()), "{:?}", net.nodes[0].done());
+    let mut pulled = net.nodes[1].pulled(0);
+    pulled.sort();
+    assert_eq!(pulled, [1, 2]);
+}

@@ -71,6 +71,24 @@ impl Consumer {
         self.take_up(at, Control::unpack(word)).map(Some)
     }
 
+    /// Items released so far, modulo 2^32.
+    #[inline]
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken.slots
+    }
+
+    /// Forgets the item that was looked at, without releasing it: the next look finds it again.
+    #[inline]
+    pub(crate) fn look_again(&mut self) {
+        self.current = None;
+    }
+
+    /// Slots of the ring.
+    #[inline]
+    pub(crate) fn slots(&self) -> usize {
+        self.geometry.slots()
+    }
+
     /// The item that [`Consumer::peek`] last gave, if it was not released since.
     #[inline]
     pub fn current(&self) -> Option<Item> {

@@ -1,4 +1,4 @@
-//! Lock-free rings and doorbells on memory that two processes share.
+//! Lock-free rings, turn lines and doorbells on memory that two processes share.
 //!
 //! A **ring** carries items from one [`Producer`] to one [`Consumer`]. An item is a kind, three
 //! words (its [`Head`]) and a payload. It lies in one 64-byte slot, payload included where that has
@@ -20,6 +20,10 @@
 //! that moves. Where a payload lies in the data area follows from the lengths before it; it is
 //! never taken from shared memory.
 //!
+//! A **turn line** ([`Turn`]) is one more line, for both directions: small items that go there and
+//! back take it in turn, and cost half of what the lines of two rings do. A [`Duplex`] is one end
+//! of a connection: a ring each way, and the turn line, with one order for all.
+//!
 //! A **doorbell** ([`Bell`]) is one word that says whether its owner sleeps. Whoever has put an
 //! item into a ring looks at it afterwards; whoever wants to sleep sets it first and looks at the
 //! rings again: one of the two sees the other.
@@ -34,16 +38,21 @@
 
 mod bell;
 mod consumer;
+mod duplex;
 mod layout;
 mod memory;
 mod producer;
 mod sync;
+mod turn;
+mod words;
 
 pub use bell::{Bell, Sleep};
 pub use consumer::{Consumer, Item};
+pub use duplex::Duplex;
 pub use layout::{Geometry, Head, INLINE, LINE};
 pub use memory::Memory;
 pub use producer::{Producer, Refused};
+pub use turn::{Taken, Turn};
 
 /// What can be wrong with a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

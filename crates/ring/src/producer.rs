@@ -4,6 +4,7 @@ use std::{ptr, slice};
 
 use crate::layout::{Control, INLINE, INLINE_AT, PLACE_AT, Place, WANT_AT};
 use crate::sync::{Ordering, fence};
+use crate::words::{words, write_words};
 use crate::{Geometry, Head, Memory, RingError};
 
 /// Why a ring took no item.
@@ -130,7 +131,18 @@ impl Producer {
     /// See [`Refused`].
     #[inline]
     pub fn push(&mut self, kind: u8, head: Head, payload: &[u8]) -> Result<(), Refused> {
-        self.reserve(payload.len())?.copy_from_slice(payload);
+        if payload.len() > INLINE {
+            self.reserve(payload.len())?.copy_from_slice(payload);
+            self.commit(kind, head);
+            return Ok(());
+        }
+        self.reserve(payload.len())?;
+        let at = self.geometry.slot_at(self.put) + INLINE_AT;
+        // SAFETY: the slot's room for a payload is inside the memory, aligned to 8, and ours as
+        // `reserve` has said. The words go into it together, and together with what `commit`
+        // writes, for the consumer looks at the slot all the time and would take the line away
+        // between two writes.
+        unsafe { write_words(self.mem.at(at), &words(payload), payload.len()) };
         self.commit(kind, head);
         Ok(())
     }

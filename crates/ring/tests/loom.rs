@@ -3,7 +3,7 @@
 #![cfg(loom)]
 
 use loom::thread;
-use weft_ring::{Bell, Consumer, Geometry, Head, Memory, Producer, Refused, Sleep};
+use weft_ring::{Bell, Consumer, Duplex, Geometry, Head, Memory, Producer, Refused, Sleep, Turn};
 
 fn pair() -> (Producer, Consumer) {
     let geometry = Geometry::new(4, 256).unwrap();
@@ -111,5 +111,82 @@ fn no_word_of_room_is_lost() {
         let room = producer.want_room().unwrap();
         let told = receiver.join().unwrap();
         assert!(room || told);
+    });
+}
+
+fn ends() -> (Duplex, Duplex) {
+    let geometry = Geometry::new(4, 256).unwrap();
+    let (there, back) = (Memory::zeroed(geometry.size()), Memory::zeroed(geometry.size()));
+    let line = Memory::zeroed(64);
+    let end = |out: &Memory, into: &Memory, first| {
+        let out = Producer::new(out.clone(), geometry).unwrap();
+        let into = Consumer::new(into.clone(), geometry).unwrap();
+        Duplex::new(out, into, Turn::new(line.clone(), first, 0).unwrap())
+    };
+    (end(&there, &back, true), end(&back, &there, false))
+}
+
+fn next(end: &mut Duplex) -> (u8, u64) {
+    let item = loop {
+        match end.peek().unwrap() {
+            Some(item) => break item,
+            None => thread::yield_now(),
+        }
+    };
+    assert!(end.payload().iter().all(|&b| b == item.kind));
+    end.release();
+    (item.kind, item.head.0)
+}
+
+/// The first item of each round goes by the turn line, the second by the ring.
+#[test]
+fn the_order_holds_between_turn_line_and_ring() {
+    model(|| {
+        let (mut a, mut b) = ends();
+        let sender = thread::spawn(move || {
+            a.push(1, Head(10, 0, 0), &[1; 8]).unwrap();
+            a.push(2, Head(20, 0, 0), &[2; 8]).unwrap();
+            assert_eq!(next(&mut a), (3, 30));
+            a.push(4, Head(40, 0, 0), &[4; 8]).unwrap();
+        });
+        assert_eq!(next(&mut b), (1, 10));
+        assert_eq!(next(&mut b), (2, 20));
+        b.push(3, Head(30, 0, 0), &[3; 8]).unwrap();
+        assert_eq!(next(&mut b), (4, 40));
+        sender.join().unwrap();
+    });
+}
+
+/// An item of the ring that was sent before the one in the turn line comes first.
+#[test]
+fn the_turn_line_does_not_overtake_the_ring() {
+    model(|| {
+        let (mut a, mut b) = ends();
+        let sender = thread::spawn(move || {
+            a.push(1, Head(10, 0, 0), &[1; 40]).unwrap();
+            a.push(2, Head(20, 0, 0), &[2; 8]).unwrap();
+        });
+        assert_eq!(next(&mut b), (1, 10));
+        assert_eq!(next(&mut b), (2, 20));
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn no_wake_up_by_the_turn_line_is_lost() {
+    model(|| {
+        let (mut a, mut b) = ends();
+        let bell = Bell::new(Memory::zeroed(64)).unwrap();
+        let theirs = bell.clone();
+        let sender = thread::spawn(move || {
+            a.push(1, Head::default(), &[1]).unwrap();
+            theirs.ring()
+        });
+        bell.arm(Sleep::Futex);
+        let sleeps = b.peek().unwrap().is_none();
+        let woken = sender.join().unwrap();
+        if sleeps {
+            assert_eq!(woken, Some(Sleep::Futex));
+        }
     });
 }

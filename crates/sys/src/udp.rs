@@ -233,7 +233,9 @@ impl UdpSocket {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: `message` names an address, one piece and a control buffer with their right
         // lengths; all outlive the call, which only reads them.
-        let done = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, flags) };
+        let done = unsafe {
+            libc::syscall(libc::SYS_sendmsg, self.fd.as_raw_fd(), &raw const message, flags)
+        };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
@@ -261,10 +263,14 @@ impl UdpSocket {
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = control.0.len() as _;
+        let flags = libc::MSG_DONTWAIT;
+        // Not by the C library's functions, which are points of cancellation: most calls find
+        // nothing, and then that costs a good part of them.
         // SAFETY: `message` names writable memory with its right lengths, all of which outlives the
         // call.
-        let done =
-            unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        let done = unsafe {
+            libc::syscall(libc::SYS_recvmsg, self.fd.as_raw_fd(), &raw mut message, flags)
+        };
         if done < 0 {
             let error = io::Error::last_os_error();
             return match error.kind() {

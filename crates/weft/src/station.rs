@@ -85,6 +85,8 @@ impl<W> Shared<W> {
 pub(crate) struct Station<W: Work> {
     shared: Arc<Shared<W>>,
     patience: Mutex<Patience>,
+    /// [`Patience::polls`], for those who have no time for a lock.
+    polls: AtomicU32,
     /// What a sleeping call watches; whoever finds it taken by another thread naps instead.
     sleeper: Mutex<Sleeper>,
     /// Waits that ended without sleep since the last sleep on descriptors.
@@ -150,9 +152,10 @@ impl<W: Work> Station<W> {
             .spawn(move || Tender { shared: for_tender, sleeper: tender_sleeper, idle }.run())
             .map_err(|e| Error::system("starting the tender thread", &e))?;
         let sleeper = Mutex::new(sleeper);
+        let polls = AtomicU32::new(patience.polls());
         let patience = Mutex::new(patience);
         let brisk = AtomicU32::new(BRISK_WAITS);
-        Ok(Station { shared, patience, sleeper, brisk, tender: Some(tender), wakers })
+        Ok(Station { shared, patience, polls, sleeper, brisk, tender: Some(tender), wakers })
     }
 
     /// The state, for one call of the program.
@@ -184,7 +187,7 @@ impl<W: Work> Station<W> {
         let (mut now, mut yielded_at) = (started, started);
         let end = timeout_ns.map(|t| started.saturating_add(t));
         loop {
-            let polls = self.patience().polls();
+            let polls = self.polls.load(Ordering::Relaxed);
             let mut work = self.lock();
             for _ in 0..polls {
                 if let Some(found) = step(&mut work, now) {
@@ -199,7 +202,7 @@ impl<W: Work> Station<W> {
             if end.is_some_and(|end| now >= end) {
                 return None;
             }
-            let next = self.patience().next(now - started, now - yielded_at);
+            let next = self.patience(|p| p.next(now - started, now - yielded_at));
             // A single poll is all that crowded cores allow: there the others go first.
             let lively = next == Next::Sleep && polls > 1 && work.device().is_lively(now);
             match if lively { Next::Yield } else { next } {
@@ -208,7 +211,7 @@ impl<W: Work> Station<W> {
                     drop(work);
                     thread::yield_now();
                     yielded_at = now_ns();
-                    self.patience().yielded(yielded_at - now);
+                    self.patience(|p| p.yielded(yielded_at - now));
                     now = yielded_at;
                 }
                 Next::Sleep => {
@@ -222,30 +225,33 @@ impl<W: Work> Station<W> {
 
     /// Learns how many ranks share this node's cores.
     pub(crate) fn share_cores(&self, ranks: usize) {
-        self.patience().share_cores(ranks, weft_sys::cpu::shared());
+        self.patience(|p| p.share_cores(ranks, weft_sys::cpu::shared()));
     }
 
     /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row.
     #[inline]
     pub(crate) fn idle(&self, rounds: u32) {
-        if rounds.is_multiple_of(IDLE_ROUNDS) || self.patience().polls() == CROWDED_POLLS {
+        if rounds.is_multiple_of(IDLE_ROUNDS) || self.polls.load(Ordering::Relaxed) == CROWDED_POLLS
+        {
             self.idle_now(rounds);
         }
     }
 
     fn idle_now(&self, rounds: u32) {
         let now = now_ns();
-        let next = self.patience().idle(rounds, now);
+        let next = self.patience(|p| p.idle(rounds, now));
         match next {
             Next::Spin => {}
             Next::Yield => {
                 thread::yield_now();
-                self.patience().yielded(now_ns() - now);
+                let took_ns = now_ns() - now;
+                self.patience(|p| p.yielded(took_ns));
             }
             Next::Sleep => {
                 let work = self.lock();
                 self.sleep(work, now, IDLE_SLEEP_NS);
-                self.patience().idled(now_ns());
+                let now = now_ns();
+                self.patience(|p| p.idled(now));
             }
         }
     }
@@ -271,8 +277,12 @@ impl<W: Work> Station<W> {
         }
     }
 
-    fn patience(&self) -> MutexGuard<'_, Patience> {
-        self.patience.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Asks or tells the patience something.
+    fn patience<T>(&self, what: impl FnOnce(&mut Patience) -> T) -> T {
+        let mut patience = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = what(&mut patience);
+        self.polls.store(patience.polls(), Ordering::Relaxed);
+        answer
     }
 
     /// Sleeps until the device has something, it wants to be polled, or `limit_ns` is up.

@@ -101,6 +101,27 @@ impl Burst {
         self.count += 1;
     }
 
+    /// Adds frames of the same length as those before, at most `most` and as many as the buffer
+    /// holds, and gives their memory, headrooms included: pieces of [`Burst::stride`] bytes. None
+    /// if the burst is empty or a shorter frame has ended it.
+    pub fn extend(&mut self, most: usize) -> &mut [u8] {
+        let open = self.count > 0 && self.len == self.stride * self.count;
+        let room = if open { (self.bytes.len() - self.len) / self.stride } else { 0 };
+        let (start, count) = (self.len, most.min(room));
+        self.len += count * self.stride;
+        self.count += count;
+        &mut self.bytes[start..self.len]
+    }
+
+    /// The last frame, without its headroom; nothing if there is none.
+    pub fn last_mut(&mut self) -> &mut [u8] {
+        if self.count == 0 {
+            return &mut [];
+        }
+        let start = self.stride * (self.count - 1) + self.headroom;
+        &mut self.bytes[start..self.len]
+    }
+
     /// All frames, headrooms included, in one piece.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -130,6 +151,20 @@ mod tests {
         assert_eq!(frames, [14, 10]);
         assert_eq!(burst.bytes()[4], 7);
         assert_eq!(burst.bytes()[18], 8);
+        assert_eq!((burst.last_mut().len(), burst.last_mut()[0]), (6, 8));
+        assert!(burst.extend(1).is_empty(), "it has ended");
+    }
+
+    #[test]
+    fn a_burst_is_extended_by_frames_like_its_first() {
+        let mut burst = Burst::new(40);
+        assert!(burst.extend(3).is_empty() && burst.last_mut().is_empty());
+        burst.reset(LinkAddr::Port(1), 4);
+        burst.space(6).unwrap();
+        burst.push(6);
+        assert_eq!(burst.extend(2).len(), 20);
+        assert_eq!(burst.extend(9).len(), 10, "there is no more room");
+        assert_eq!((burst.count(), burst.bytes().len()), (4, 40));
     }
 
     #[test]

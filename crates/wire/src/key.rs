@@ -51,6 +51,7 @@ impl JobKey {
 }
 
 /// SipHash's four words.
+#[derive(Clone, Copy, Debug)]
 struct State {
     a: u64,
     b: u64,
@@ -99,6 +100,21 @@ impl State {
     }
 }
 
+/// A tag of which the last word is missing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun(State);
+
+impl Begun {
+    /// The tag with the third word.
+    #[inline(always)]
+    pub fn end(&self, word: u64) -> u64 {
+        let mut s = self.0;
+        s.word(word);
+        s.word(24 << 56);
+        s.finish()
+    }
+}
+
 impl Key {
     /// The tag of 24 bytes given as three little-endian words: a frame's header.
     #[inline(always)]
@@ -109,6 +125,16 @@ impl Key {
         s.word(words[2]);
         s.word(24 << 56);
         s.finish()
+    }
+
+    /// What [`Key::tag3`] has come to after the first two of three words, for many that begin
+    /// alike.
+    #[inline]
+    pub(crate) fn begin(&self, words: [u64; 2]) -> Begun {
+        let mut s = State::new(self);
+        s.word(words[0]);
+        s.word(words[1]);
+        Begun(s)
     }
 
     /// The tag of any bytes.

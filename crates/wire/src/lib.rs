@@ -20,6 +20,7 @@ mod hello;
 mod id;
 mod key;
 mod link_addr;
+mod run;
 
 pub use address::{ADDRESS_LEN, Address, AddressError};
 pub use burst::Burst;
@@ -36,3 +37,4 @@ pub use hello::{HELLO_LEN, Hello};
 pub use id::{LinkId, OpId, PeerId, Ticket};
 pub use key::{JobKey, Key};
 pub use link_addr::LinkAddr;
+pub use run::{Run, RunReader};

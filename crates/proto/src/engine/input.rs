@@ -158,7 +158,8 @@ impl Engine {
                 let wants = cursor.wants;
                 let Some(space) = peer.spaces.get_mut(usize::from(cursor.path)) else { continue };
                 let config = &self.hub.config;
-                if space.note(cursor.number, now, wants, wants && cursor.at_once, config) {
+                let numbers = cursor.number..cursor.number + 1;
+                if space.note(numbers, now, wants, wants && cursor.at_once, config) {
                     peer.wake(&mut self.hub);
                 }
                 peer.schedule(&mut self.hub);

@@ -3,6 +3,7 @@
 mod hub;
 mod input;
 mod output;
+mod run;
 mod user;
 
 use std::collections::{HashMap, VecDeque};

@@ -22,12 +22,13 @@ impl Engine {
             let Some(Some(peer)) = self.peers.get_mut(id.index()) else { continue };
             peer.queued = false;
             if let Some(link) = peer.fill(&mut self.hub, now, payloads, burst) {
-                // There may be more; but first it is the others' turn.
+                // There may be more; but first it is the others' turn. Its timers are seen to when
+                // there is no more: the burst shall not wait for that.
                 peer.wake(&mut self.hub);
-                peer.schedule(&mut self.hub);
                 self.hub.last_sent = Some(id);
                 return Some(link);
             }
+            peer.schedule(&mut self.hub);
         }
         None
     }

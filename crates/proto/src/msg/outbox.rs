@@ -82,6 +82,8 @@ pub(crate) struct Outbox {
     /// The bytes of eager messages; taken while there are any.
     ring: Option<Vec<u8>>,
     places: RingPlaces,
+    /// Bytes of items that were never sent, those in pieces until the last piece is.
+    waiting_bytes: usize,
     /// Eager bytes sent so far, each counted once.
     sent_bytes: u64,
     /// Sequence numbers below this may be sent.
@@ -117,20 +119,24 @@ impl Outbox {
         self.unsent < self.end() || !self.resend.is_empty()
     }
 
+    /// Whether all there is to send is one message.
+    #[inline]
+    pub fn has_lone_message(&self) -> bool {
+        self.unsent + 1 == self.end()
+            && self.resend.is_empty()
+            && self.items.back().is_some_and(|item| item.body == Body::Eager)
+    }
+
     /// Whether an item has never been sent.
     #[inline]
     pub fn is_unsent(&self, seq: u64) -> bool {
         seq >= self.unsent
     }
 
-    /// Bytes that [`Outbox::fill`] will at least send, if nothing keeps them back: what the choice
-    /// of a path goes by. Counts no farther than the first item: where small ones wait together,
-    /// each is urgent.
+    /// Bytes that wait to be sent for the first time: what the choice of a path goes by.
     #[inline]
-    pub fn next_bytes(&self) -> usize {
-        let first = self.resend.first().map_or(self.unsent, |r| r.start);
-        let item = first.checked_sub(self.base).and_then(|i| self.items.get(i as usize));
-        item.map_or(0, |item| item.len as usize)
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
     }
 
     /// Takes credit: it only grows.
@@ -182,7 +188,9 @@ impl Outbox {
 
     #[inline]
     fn push_item(&mut self, envelope: Envelope, body: Body, at: u32, len: u32) {
-        self.items.push_back(Item { envelope, body, at, len, acked: false, pieces: None });
+        let item = Item { envelope, body, at, len, acked: false, pieces: None };
+        self.waiting_bytes += item.chunk_len();
+        self.items.push_back(item);
     }
 
     /// Writes as many items as fit into `w`; `fresh` is the room of a frame with nothing in it.
@@ -254,7 +262,8 @@ impl Outbox {
                 break;
             }
             item.write(w, seq as u32, self.ring.as_deref().unwrap_or(&[]));
-            if is_new && item.body == Body::Eager {
+            if is_new {
+                self.waiting_bytes -= item.chunk_len();
                 self.sent_bytes += u64::from(item.len);
             }
             written = Some(written.map_or(seq, |r| r.start)..seq + 1);
@@ -295,7 +304,10 @@ impl Outbox {
         let taken = account.take(room as u64);
         if !account.has_more() {
             self.resend.remove(seq..seq + 1);
-            self.unsent = self.unsent.max(seq + 1);
+            if seq >= self.unsent {
+                self.waiting_bytes -= item.chunk_len();
+                self.unsent = seq + 1;
+            }
         }
         let (range, before) = taken?;
         *again += u64::from(before);
@@ -372,6 +384,7 @@ impl Outbox {
         self.items.iter_mut().for_each(|item| item.acked = true);
         self.settle(pieces);
         self.resend.clear();
+        self.waiting_bytes = 0;
     }
 
     /// Gives memory back while nothing is on its way.

@@ -84,6 +84,15 @@ impl Pushes {
         None
     }
 
+    /// The pull that the next piece is for, if it has a place; nothing is noted.
+    #[inline]
+    pub fn place(&mut self, ticket: u64) -> Option<u64> {
+        match self.get(ticket) {
+            Some(Known::Pulled(pull)) => Some(*pull),
+            _ => None,
+        }
+    }
+
     /// A pull has ended.
     #[inline]
     pub fn ended(&mut self, pull: u64) {

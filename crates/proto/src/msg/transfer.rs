@@ -65,6 +65,18 @@ impl Pieces {
         (!range.is_empty()).then_some((range, false))
     }
 
+    /// How many pieces of `len` bytes follow each other and are new, and not the last.
+    pub fn run(&self, len: u64) -> u64 {
+        let left = if self.lost.is_empty() { self.len.saturating_sub(self.next) } else { 0 };
+        left.saturating_sub(1) / len
+    }
+
+    /// Takes the next `len` bytes, which [`Pieces::run`] has found; gives where they begin.
+    pub fn take_run(&mut self, len: u64) -> u64 {
+        self.next += len;
+        self.next - len
+    }
+
     /// A piece has arrived; whether that was the last.
     pub fn on_acked(&mut self, range: Range<u64>) -> bool {
         // What was lost is rarely acknowledged after all; then it need not be sent again.

@@ -1,14 +1,11 @@
 //! What goes out: fills one burst for one peer over one of its paths. Frames are built as late as
 //! this, so that all that waits together travels together.
 
-use weft_wire::{
-    Burst, ChunkWriter, DATA_LEN, FrameKind, HEADER_LEN, HELLO_LEN, Header, LinkId, flags,
-};
+use weft_wire::{Burst, ChunkWriter, FrameKind, HEADER_LEN, HELLO_LEN, Header, LinkId, flags};
 
 use super::{Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Payloads};
-use crate::msg::transfer::Stage;
 use crate::rail::{self, Path};
 use crate::reliable::Content;
 use crate::time::Instant;
@@ -16,15 +13,18 @@ use crate::time::Instant;
 /// Bytes that an ordinary small frame is reckoned with when a path is chosen.
 const SMALL: usize = 256;
 
+/// A frame that lacks at most this share of the length that a burst wants is padded.
+const PADDING_SHARE: usize = 8;
+
 /// A frame of which all but the header has been written.
-struct Written {
-    len: usize,
-    content: Content,
+pub(super) struct Written {
+    pub len: usize,
+    pub content: Content,
     /// Whether it carries credit.
-    flow: bool,
+    pub flow: bool,
     /// Whether it wants an acknowledgement, and whether at once.
-    wants: bool,
-    at_once: bool,
+    pub wants: bool,
+    pub at_once: bool,
 }
 
 impl Peer {
@@ -51,7 +51,8 @@ impl Peer {
         if let Some(link) = self.fill_probe(hub, now, burst) {
             return Some(link);
         }
-        let bulk_first = std::mem::replace(&mut self.bulk_turn, false) || self.announces(hub);
+        let bulk_first = std::mem::replace(&mut self.bulk_turn, false)
+            || (self.announces(hub) && self.has_warm_bulk(hub, now));
         if bulk_first && let Some(link) = self.fill_bulk(hub, now, payloads, burst) {
             return Some(link);
         }
@@ -100,25 +101,45 @@ impl Peer {
         Some(path.link)
     }
 
+    /// The bytes by which the path for what waits is chosen. What is long is taken for small while
+    /// the peer would not look for it on a bulk path; but where more than one comes, it shall.
+    fn urgent_bytes(&mut self, hub: &Hub, now: Instant) -> usize {
+        let waiting = self.out.waiting_bytes();
+        if waiting <= SMALL {
+            return SMALL;
+        }
+        let again = now.since(std::mem::replace(&mut self.long_at, now)) < hub.config.warm_ns;
+        if again || self.has_warm_bulk(hub, now) { waiting } else { SMALL }
+    }
+
     /// Messages and control words, as many as wait.
     fn fill_messages(&mut self, hub: &mut Hub, now: Instant, burst: &mut Burst) -> Option<LinkId> {
-        let bytes = self.out.next_bytes().max(SMALL);
+        let bytes = self.urgent_bytes(hub, now);
         let Some(at) = rail::urgent(&self.paths, &hub.links, bytes) else {
             self.paths.iter_mut().for_each(|p| p.limited = true);
             return None;
         };
         self.begin(hub, at, burst);
+        // A lone message goes before what is said beside it, so that its receiver is not kept.
+        let lone = self.out.has_lone_message()
+            && self.out.waiting_bytes() + HEADER_LEN + WORDS_ROOM <= self.paths[at].mtu;
         let mut first = true;
         while let Some(max) = frame_room(&self.paths[at], hub, burst) {
+            let begun = !burst.is_empty();
             let Some(space) = burst.space(max) else { break };
             let mut w = ChunkWriter::new(space);
-            let flow = first && self.words(hub, now, &mut w);
-            first = false;
+            let mut flow = first && !lone && self.words(hub, now, &mut w);
             let fresh = self.paths[at].mtu - HEADER_LEN;
             let Hub { pieces, counters, .. } = &mut *hub;
             let content = self.out.fill(&mut w, fresh, pieces, &mut counters.retransmits);
+            flow |= first && lone && self.words(hub, now, &mut w);
+            first = false;
             if w.is_empty() {
                 break;
+            }
+            // A burst's frames have one length: a little padding lets the next one follow.
+            if begun && self.out.has_more() && w.room() <= max / PADDING_SHARE {
+                w.pad_to(max);
             }
             let path = &mut self.paths[at];
             let len = w.len();
@@ -142,120 +163,6 @@ impl Peer {
             hub.counters.credit_waits += 1;
         }
         (!burst.is_empty()).then(|| self.paths[at].link)
-    }
-
-    /// Pieces of pulled payloads, from one transfer after another.
-    fn fill_bulk(
-        &mut self,
-        hub: &mut Hub,
-        now: Instant,
-        payloads: &mut dyn Payloads,
-        burst: &mut Burst,
-    ) -> Option<LinkId> {
-        let count = self.paths.len();
-        for step in 0..count {
-            let at = (self.next_path + step) % count;
-            if !self.paths[at].bulk || !self.paths[at].can_send(1) {
-                continue;
-            }
-            let &id = self.bulk.front()?;
-            let Some(waiting) = hub.transfers.get_mut(id).map(|t| t.pieces.waiting()) else {
-                self.bulk.pop_front();
-                return self.fill_bulk(hub, now, payloads, burst);
-            };
-            let path = &mut self.paths[at];
-            let spec = &hub.links[path.link.index()].spec;
-            // Bursts are cheap by the frame: small ones wait until a good part of the window is
-            // free, which it will be, for something is on its way.
-            let good = (spec.max_burst as u64).min(path.cc.window() / 4).min(waiting);
-            if path.sender.in_flight > 0 && path.extra == 0 && path.room() < good {
-                path.limited = true;
-                continue;
-            }
-            self.next_path = (at + 1) % count;
-            if self.bulk_burst(hub, now, at, payloads, burst) {
-                return Some(self.paths[at].link);
-            }
-        }
-        None
-    }
-
-    fn bulk_burst(
-        &mut self,
-        hub: &mut Hub,
-        now: Instant,
-        at: usize,
-        payloads: &mut dyn Payloads,
-        burst: &mut Burst,
-    ) -> bool {
-        self.begin(hub, at, burst);
-        let mut first = true;
-        let most = self.burst_most(hub, at);
-        while let Some(&id) = self.bulk.front() {
-            if burst.bytes().len() >= most {
-                break;
-            }
-            let Some(max) = frame_room(&self.paths[at], hub, burst) else { break };
-            let Some(space) = burst.space(max) else { break };
-            let mut w = ChunkWriter::new(space);
-            let flow = first && self.words(hub, now, &mut w);
-            first = false;
-            let announced = self.announces(hub).then(|| {
-                let fresh = self.paths[at].mtu - HEADER_LEN;
-                let Hub { pieces, counters, .. } = &mut *hub;
-                self.out.fill(&mut w, fresh, pieces, &mut counters.retransmits)
-            });
-            let (content, more) = match announced {
-                // Still not: there is more before it.
-                Some(Some(content)) if self.announces(hub) => (content, true),
-                Some(Some(content)) => piece(hub, id, payloads, &mut w, Some(content)),
-                // There is no credit for it; the pieces have to wait for the pull then.
-                Some(None) => (Content::Nothing, false),
-                None => piece(hub, id, payloads, &mut w, None),
-            };
-            if !more {
-                self.bulk.pop_front();
-                if let Some(t) = hub.transfers.get_mut(id) {
-                    t.queued = false;
-                }
-            }
-            if w.is_empty() {
-                continue;
-            }
-            let path = &mut self.paths[at];
-            let len = w.len();
-            let after = path.room().saturating_sub(len as u64);
-            let blocked = after < path.mtu as u64;
-            path.limited |= blocked;
-            let wants = flow || content != Content::Nothing;
-            let written = Written { len, content, flow, wants, at_once: blocked || !more };
-            let frame = w.into_frame();
-            seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
-            note(path, hub, now, &written, true);
-            burst.push(len);
-        }
-        // The next transfer has its turn.
-        if self.bulk.len() > 1 {
-            self.bulk.rotate_left(1);
-        }
-        !burst.is_empty()
-    }
-
-    /// How many bytes the next burst of bulk may have. A receiver can do nothing with a burst
-    /// before all of it is there; so the first is short, and none is longer than all before it.
-    fn burst_most(&self, hub: &mut Hub, at: usize) -> usize {
-        let next = self.bulk.front().and_then(|&id| hub.transfers.get_mut(id));
-        let sent = next.map_or(u64::MAX, |t| t.pieces.sent());
-        let first = (hub.config.first_burst_frames * self.paths[at].mtu) as u64;
-        usize::try_from(first.max(sent)).unwrap_or(usize::MAX)
-    }
-
-    /// Whether the next transfer is a pushed one whose announcement has not been sent: both go
-    /// together.
-    #[inline]
-    fn announces(&self, hub: &mut Hub) -> bool {
-        let next = self.bulk.front().and_then(|&id| hub.transfers.get_mut(id));
-        next.is_some_and(|t| matches!(t.stage, Stage::Pushing { seq } if self.out.is_unsent(seq)))
     }
 
     /// What has to be said even if nothing else is: acknowledgements, credit, pings.
@@ -307,14 +214,14 @@ impl Peer {
     }
 
     #[inline]
-    fn begin(&mut self, hub: &Hub, at: usize, burst: &mut Burst) {
+    pub(super) fn begin(&mut self, hub: &Hub, at: usize, burst: &mut Burst) {
         let path = &self.paths[at];
         burst.reset(path.to, hub.links[path.link.index()].spec.headroom);
     }
 
     /// Writes pending acknowledgements and credit; whether credit is among them.
     #[inline]
-    fn words(&mut self, hub: &mut Hub, now: Instant, w: &mut ChunkWriter<'_>) -> bool {
+    pub(super) fn words(&mut self, hub: &mut Hub, now: Instant, w: &mut ChunkWriter<'_>) -> bool {
         for (at, space) in self.spaces.iter_mut().enumerate() {
             if space.is_pending() && w.room() >= ACK_ROOM {
                 let (delay, ranges) = space.acknowledge(now);
@@ -336,10 +243,12 @@ impl Peer {
 const ACK_ROOM: usize = 16 + 8 * 8;
 /// Bytes of a flow chunk.
 const FLOW_ROOM: usize = 20;
+/// Room that is wanted for what is said beside a message, over up to four paths.
+const WORDS_ROOM: usize = 4 * ACK_ROOM + FLOW_ROOM;
 
 /// How long the next frame of the burst may be; `None`: it may have no further one.
 #[inline]
-fn frame_room(path: &Path, hub: &Hub, burst: &Burst) -> Option<usize> {
+pub(super) fn frame_room(path: &Path, hub: &Hub, burst: &Burst) -> Option<usize> {
     let spec = &hub.links[path.link.index()].spec;
     if burst.is_empty() {
         return Some(path.mtu);
@@ -351,44 +260,9 @@ fn frame_room(path: &Path, hub: &Hub, burst: &Burst) -> Option<usize> {
     fits.then_some(max)
 }
 
-/// Writes the next piece of a transfer, behind `before` if that is an announcement just written.
-/// Gives the frame's content, and whether the transfer has more to send.
-#[inline]
-fn piece(
-    hub: &mut Hub,
-    id: u64,
-    payloads: &mut dyn Payloads,
-    w: &mut ChunkWriter<'_>,
-    before: Option<Content>,
-) -> (Content, bool) {
-    let nothing = (before.unwrap_or(Content::Nothing), before.is_some());
-    let Some(t) = hub.transfers.get_mut(id) else { return nothing };
-    let Some(room) = w.room().checked_sub(DATA_LEN + 1) else { return nothing };
-    let announced = match before {
-        None => None,
-        Some(Content::Messages { first, count }) if t.pieces.is_fresh() => Some((first, count)),
-        Some(_) => return nothing,
-    };
-    let most = if announced.is_some() { room.min(usize::from(u16::MAX) - 1) } else { room };
-    let Some((range, again)) = t.pieces.take(most as u64 + 1) else { return nothing };
-    let (offset, len) = (range.start, (range.end - range.start) as usize);
-    let into = match t.stage {
-        Stage::Sending { pull } => w.data(pull, offset, len),
-        Stage::Announced | Stage::Pushing { .. } => w.push(id, offset, len),
-    };
-    payloads.read(t.op, offset, into);
-    hub.counters.retransmits += u64::from(again);
-    hub.counters.bulk_bytes_sent += if again { 0 } else { len as u64 };
-    let content = match announced {
-        Some((first, count)) => Content::Pushed { first, count, id, len: len as u16 },
-        None => Content::Bulk { id, offset, len: len as u32 },
-    };
-    (content, t.pieces.has_more())
-}
-
 /// Writes the header of a frame.
 #[inline]
-fn seal(
+pub(super) fn seal(
     index: u32,
     key: &weft_wire::Key,
     port: u16,
@@ -399,22 +273,32 @@ fn seal(
 ) {
     let crc = if hub.links[path.link.index()].spec.integrity { 0 } else { flags::CRC };
     let header = Header {
-        kind: FrameKind::Stream,
         flags: crc | if written.at_once { flags::ACK_NOW } else { 0 },
-        port,
-        job: hub.job,
         len: (written.len - HEADER_LEN) as u16,
-        index,
-        path: path.link.0,
-        number: path.sender.next_number() as u32,
-        crc: 0,
+        ..header(index, port, hub.job, path)
     };
     header.seal(key, frame);
 }
 
+/// The header of the next frame, as far as it does not depend on what is in it.
+#[inline]
+pub(super) fn header(index: u32, port: u16, job: u32, path: &Path) -> Header {
+    Header {
+        kind: FrameKind::Stream,
+        flags: 0,
+        port,
+        job,
+        len: 0,
+        index,
+        path: path.link.0,
+        number: path.sender.next_number() as u32,
+        crc: 0,
+    }
+}
+
 /// Records a frame as sent. `counts`: its bytes count against the window.
 #[inline]
-fn note(path: &mut Path, hub: &mut Hub, now: Instant, written: &Written, counts: bool) {
+pub(super) fn note(path: &mut Path, hub: &mut Hub, now: Instant, written: &Written, counts: bool) {
     let size = if counts { written.len } else { 0 };
     path.sender.note(now, written.content, written.flow, written.wants, size);
     path.extra = path.extra.saturating_sub(u32::from(counts));

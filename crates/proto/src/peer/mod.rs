@@ -1,5 +1,6 @@
 //! One peer: what is known of it, and all that is under way with it.
 
+mod bulk;
 mod end;
 mod fill;
 mod greeting;
@@ -75,6 +76,8 @@ pub(crate) struct Peer {
     pub said_close: bool,
     /// Whether it is in the row of peers with work.
     pub queued: bool,
+    /// When more than a small frame's worth of messages was last sent.
+    pub long_at: Instant,
     /// Whether bulk has the next turn.
     pub bulk_turn: bool,
     /// Which bulk path has the next turn.
@@ -117,6 +120,7 @@ impl Peer {
             leaving: false,
             said_close: false,
             queued: false,
+            long_at: Instant(0),
             bulk_turn: false,
             next_path: 0,
             timer_at: NEVER,

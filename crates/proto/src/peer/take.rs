@@ -203,18 +203,26 @@ impl Peer {
         };
         let end = offset.checked_add(range.len() as u64).filter(|&end| end <= p.len);
         let end = end.ok_or(FrameError::Chunk(7))?;
-        let new = p.received.insert(offset..end);
-        if new == 0 {
+        let op = p.op;
+        if !self.arrived(hub, pull, offset..end) {
             return Ok(Step::More);
         }
+        Ok(Step::Event(Incoming::Data { peer: self.id, op, offset, range }))
+    }
+
+    /// A piece of what we pull has come and is of use; whether it is new. The last one ends the
+    /// pull.
+    pub fn arrived(&mut self, hub: &mut Hub, pull: u64, range: std::ops::Range<u64>) -> bool {
+        let Some(p) = hub.pulls.get_mut(pull) else { return false };
+        let new = p.received.insert(range);
         hub.counters.bulk_bytes_received += new;
-        let op = p.op;
-        if p.received.first() == Some(0..p.len) {
+        if new > 0 && p.received.first() == Some(0..p.len) {
+            let op = p.op;
             hub.pulls.release(pull);
             self.pushes.ended(pull);
             hub.events.push_back(Incoming::Done { op });
         }
-        Ok(Step::Event(Incoming::Data { peer: self.id, op, offset, range }))
+        new > 0
     }
 
     #[inline]

@@ -47,6 +47,13 @@ pub(crate) struct Sender {
     pub timeouts: u32,
 }
 
+/// Pieces of a transfer in a row: where the first begins, and the bytes of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub offset: u64,
+    pub len: u32,
+}
+
 /// Most that [`Sender::reorder`] grows to.
 const REORDER_MAX: u64 = 256;
 
@@ -72,6 +79,12 @@ fn add(list: &mut Vec<Content>, sent: &Sent) {
 }
 
 impl Sender {
+    /// Whether a packet that wants an answer went out in the last `ns`.
+    #[inline]
+    pub fn has_sent_since(&self, now: Instant, ns: u64) -> bool {
+        self.sent.next() > 0 && now.since(self.last_sent_at) < ns
+    }
+
     /// The number of the next packet.
     #[inline]
     pub fn next_number(&self) -> u64 {
@@ -89,6 +102,20 @@ impl Sender {
             self.flying += 1;
             self.last_sent_at = now;
         }
+    }
+
+    /// Notes `count` packets that go out now, each of `size` bytes with the next `len` bytes of a
+    /// transfer.
+    pub fn note_run(&mut self, now: Instant, count: usize, size: usize, id: u64, bytes: Run) {
+        let Run { offset, len } = bytes;
+        for n in 0..count as u64 {
+            let content = Content::Bulk { id, offset: offset + n * u64::from(len), len };
+            let (size, state) = (size as u32, State::Flying);
+            self.sent.push(Sent { at: now, content, size, state, flow: false });
+        }
+        self.in_flight += (count * size) as u64;
+        self.flying += count as u32;
+        self.last_sent_at = now;
     }
 
     /// Takes an acknowledgement of `largest` and, below it, of the inclusive `ranges`, newest

@@ -1,5 +1,7 @@
 //! Packet numbers that came from a peer by one of its links, and when to acknowledge them.
 
+use std::ops::Range;
+
 use crate::config::Config;
 use crate::ranges::RangeSet;
 use crate::time::Instant;
@@ -46,33 +48,40 @@ impl Space {
         }
     }
 
-    /// Notes that the packet came and was used. `wants`: it asks for an acknowledgement; `at_once`:
-    /// its sender waits for it. Returns whether an acknowledgement is due now.
+    /// Whether the packet is the next in order.
+    #[inline]
+    pub fn is_next(&self, number: u64) -> bool {
+        number >= self.floor && number == self.received.highest().map_or(0, |n| n + 1)
+    }
+
+    /// Notes that packets came and were used. `wants`: they ask for an acknowledgement; `at_once`:
+    /// their sender waits for it. Returns whether an acknowledgement is due now.
     #[inline]
     pub fn note(
         &mut self,
-        number: u64,
+        numbers: Range<u64>,
         now: Instant,
         wants: bool,
         at_once: bool,
         config: &Config,
     ) -> bool {
         let expected = self.received.highest().map_or(0, |n| n + 1);
-        self.received.insert(number..number + 1);
+        let (first, count) = (numbers.start, (numbers.end - numbers.start) as u32);
+        self.received.insert(numbers);
         if self.received.count() > RANGES_KEPT
             && let Some(floor) = self.received.keep_highest(RANGES_KEPT)
         {
             self.floor = floor;
         }
-        if number >= expected {
+        if first >= expected {
             self.highest_at = now;
         }
         if !wants {
             return self.due;
         }
-        self.pending += 1;
+        self.pending += count;
         // A packet out of order tells the sender of a loss, or that there was none: at once.
-        if at_once || number != expected || self.pending >= config.ack_every {
+        if at_once || first != expected || self.pending >= config.ack_every {
             self.due = true;
             self.ack_at = None;
         } else if self.ack_at.is_none() && !self.due {
@@ -147,14 +156,14 @@ mod tests {
     fn acknowledges_by_count_by_time_and_at_once_on_a_gap() {
         let config = Config { ack_every: 3, ack_delay_ns: 50, ..Config::default() };
         let mut s = Space::default();
-        assert!(!s.note(0, Instant(10), true, false, &config));
+        assert!(!s.note(0..1, Instant(10), true, false, &config));
         assert_eq!(s.ack_at, Some(Instant(60)));
-        assert!(!s.note(1, Instant(11), true, false, &config));
-        assert!(s.note(2, Instant(12), true, false, &config));
+        assert!(!s.note(1..2, Instant(11), true, false, &config));
+        assert!(s.note(2..3, Instant(12), true, false, &config));
         let (delay, ranges) = s.acknowledge(Instant(15));
         assert_eq!((delay, ranges.collect::<Vec<_>>()), (3, vec![(0, 2)]));
         assert!(!s.is_pending());
-        assert!(s.note(5, Instant(20), true, false, &config), "a gap is told at once");
+        assert!(s.note(5..6, Instant(20), true, false, &config), "a gap is told at once");
         assert!(s.is_duplicate(5) && !s.is_duplicate(4) && !s.is_duplicate(6));
     }
 
@@ -163,7 +172,7 @@ mod tests {
         let config = Config::default();
         let mut s = Space::default();
         for n in 0..1000 {
-            s.note(n * 2, Instant(n), false, false, &config);
+            s.note(n * 2..n * 2 + 1, Instant(n), false, false, &config);
         }
         assert!(s.received.count() <= RANGES_KEPT);
         assert!(s.is_duplicate(1) && !s.is_duplicate(1997));

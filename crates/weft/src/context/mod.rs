@@ -156,9 +156,14 @@ impl Context {
     /// # Errors
     /// As for [`Context::reserve`].
     pub fn send(&mut self, peer: u32, tag: u64, payload: &[u8]) -> Result<(), Error> {
+        let envelope = Envelope { tag, kind: Kind::PLAIN, ..Envelope::default() };
+        // One call of the device where there is room, as there nearly always is.
+        if let Some(result) = self.station().lock().send(PeerId(peer), &envelope, payload) {
+            return result;
+        }
         let mut buf = self.reserve(peer, payload.len())?;
         buf.bytes().copy_from_slice(payload);
-        buf.send(&Envelope { tag, kind: Kind::PLAIN, ..Envelope::default() });
+        buf.send(&envelope);
         Ok(())
     }
 

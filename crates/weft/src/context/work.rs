@@ -174,7 +174,25 @@ impl ContextWork {
     /// One try to reserve room.
     #[inline]
     pub(super) fn reserve(&mut self, peer: PeerId, len: usize) -> Option<Result<(), Error>> {
-        match self.device.reserve(peer, len) {
+        let reserved = self.device.reserve(peer, len);
+        self.tried(peer, reserved)
+    }
+
+    /// One try to send.
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &[u8],
+    ) -> Option<Result<(), Error>> {
+        let sent = self.device.send(peer, envelope, payload);
+        self.tried(peer, sent)
+    }
+
+    #[inline]
+    fn tried(&self, peer: PeerId, result: Result<(), SendError>) -> Option<Result<(), Error>> {
+        match result {
             Ok(()) => Some(Ok(())),
             Err(SendError::Full | SendError::Held) => {
                 self.death(peer).map(|error| Err(error.clone()))

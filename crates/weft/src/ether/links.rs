@@ -8,13 +8,14 @@ use weft_proto::{Engine, Instant, LinkSpec};
 use weft_sys::clock::now_ns;
 use weft_wire::{Burst, LinkId};
 
+use super::transfers::Transfers;
 use crate::error::Error;
 
 /// How often the state of the interfaces is looked at, ns.
 const STATE_INTERVAL_NS: u64 = 20_000_000;
 
 /// A link whose polls cost a system call is polled this often when nothing is expected from it, ns.
-const COSTLY_POLL_NS: u64 = 5_000;
+const COSTLY_POLL_NS: u64 = 20_000;
 
 /// After a frame went or came over such a link, more is expected from it for so long, ns: an
 /// answer, an acknowledgement, the rest.
@@ -196,6 +197,28 @@ impl Links {
         }
         self.turn = if self.turn + 1 < self.links.len() { self.turn + 1 } else { 0 };
         false
+    }
+
+    /// Hands the frames that came with the current one, as far as they are pieces of one large
+    /// message, to the engine, and puts the pieces in their places; gives how many there were.
+    #[inline]
+    pub(super) fn take_run(
+        &mut self,
+        engine: &mut Engine,
+        now: Instant,
+        transfers: &Transfers,
+    ) -> usize {
+        let Some(at) = self.current else { return 0 };
+        let (frames, stride) = self.links[at].rest();
+        if frames.len() < 2 * stride || stride == 0 {
+            return 0;
+        }
+        let place = |op, offset, bytes: &[u8]| transfers.place(op, offset, bytes);
+        let taken = engine.receive_run(now, LinkId(at as u8), frames, stride, place);
+        if taken > 0 {
+            self.links[at].skip(taken);
+        }
+        taken
     }
 
     /// Whether a link is polled in every round whose polls cost a system call.

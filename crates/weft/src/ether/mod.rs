@@ -29,8 +29,12 @@ const FRAMES_PER_ROUND: usize = 64;
 const BURSTS_PER_ROUND: usize = 8;
 
 /// After so many messages without a poll the sender is in a hurry to send, not to be answered: from
-/// then on small messages wait for company until a frame is full, or the next poll or flush.
+/// then on small messages wait for company until a frame or burst is full, or the next poll or
+/// flush.
 const ALONE_MAX: u32 = 3;
+
+/// Polls that cost a system call each between two looks at the clock: some microseconds.
+const POLLS_PER_LOOK: u32 = 8;
 
 /// A peer that nobody sends to is called so long after it was associated, so that whoever only
 /// waits for it learns of its death. Not at once: most often a message comes first.
@@ -63,10 +67,13 @@ pub struct Ether {
     current: Current,
     /// The latest time that was told.
     now: Instant,
-    /// Messages since the last poll, and the bytes of them that wait for company.
+    /// Messages since the last poll, their bytes, and the bytes of them that wait for company.
     since_poll: u32,
+    since_poll_bytes: usize,
     waiting_bytes: usize,
     warnings: u64,
+    /// Polls that cost system calls, round and round.
+    polls: u32,
     /// Peers to be called, the last first, and when.
     to_call: Vec<PeerId>,
     call_at_ns: u64,
@@ -107,8 +114,10 @@ impl Ether {
             current: Current::Nothing,
             now: Instant(0),
             since_poll: 0,
+            since_poll_bytes: 0,
             waiting_bytes: 0,
             warnings: 0,
+            polls: 0,
             to_call: Vec::new(),
             call_at_ns: 0,
             open: links_are_open,
@@ -155,7 +164,10 @@ impl Ether {
     fn after_send(&mut self, now: Instant, len: usize) {
         self.since_poll += 1;
         self.waiting_bytes += len + size_of::<Envelope>();
-        if self.since_poll <= ALONE_MAX || self.waiting_bytes >= FULL_FRAME {
+        self.since_poll_bytes += len;
+        // The first frames go as they fill, so that the receiver has something to do early.
+        let company = if self.since_poll_bytes < EARLY_BYTES { FULL_FRAME } else { FULL_BURST };
+        if self.since_poll <= ALONE_MAX || self.waiting_bytes >= company {
             self.transmit(now);
         }
     }
@@ -231,10 +243,15 @@ impl Ether {
                     return true;
                 }
             }
+            let taken = self.links.take_run(&mut self.engine, self.now, &self.transfers);
+            if taken > 0 {
+                frames += taken;
+                continue;
+            }
             // No frame is taken that is not read to its end here: what the caller does next would
             // drop it, and it would have to come again.
             let (engine, now) = (&mut self.engine, &mut self.now);
-            if frames == FRAMES_PER_ROUND
+            if frames >= FRAMES_PER_ROUND
                 || !self.links.next_frame(engine, now, expects, frames == 0)
             {
                 return false;
@@ -250,6 +267,10 @@ const LIVELY_NS: u64 = 100_000;
 
 /// Bytes of waiting messages that are worth a frame of their own: a frame's of the usual MTU.
 const FULL_FRAME: usize = 1400;
+/// Bytes of waiting messages that are worth a burst of their own, for who sends many.
+const FULL_BURST: usize = 16 * 1024;
+/// Bytes since the last poll that make a sender of many.
+const EARLY_BYTES: usize = 4 * 1024;
 
 impl Device for Ether {
     fn name(&self) -> &'static str {
@@ -379,13 +400,17 @@ impl Device for Ether {
         // exactly reads the clock. Polls that cost a system call make it too old.
         self.now = self.now.max(Instant(now_ns));
         if self.links.is_warm(self.now) {
-            self.read_clock();
+            self.polls = self.polls.wrapping_add(1);
+            if self.polls.is_multiple_of(POLLS_PER_LOOK) {
+                self.read_clock();
+            }
         }
         if self.next_event() {
             return true;
         }
         let now = self.now;
         self.since_poll = 0;
+        self.since_poll_bytes = 0;
         if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
             self.engine.timeout(now);
         }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
-use weft_ring::Geometry;
+use weft_ring::{Duplex, Geometry};
 use weft_sys::buf::Buf;
 use weft_sys::cma;
 use weft_sys::cpu;
@@ -13,7 +13,7 @@ use weft_sys::unix::{self, Received, Socket};
 use weft_wire::Address;
 
 use super::hello::{Challenge, MAX_LEN, Packet, Refusal, Terms, proof};
-use super::inbox::{Inbox, Outbox};
+use super::inbox::{self, Inbox, Outbox};
 use super::peer::{Line, State};
 use super::region::Mapped;
 use super::{Shm, bell, port};
@@ -240,13 +240,13 @@ impl Shm {
         }
         let line = Inbox::new(self.options.geometry)
             .map_err(|e| e.to_string())
-            .and_then(|inbox| self.line(guest.socket, guest.token, inbox, terms, &fds));
-        let line = match line {
+            .and_then(|inbox| self.line(guest.socket, guest.token, (inbox, false), terms, &fds));
+        let (line, memory) = match line {
             Ok(line) => line,
             Err(why) => return tracing::warn!("{address} cannot be joined: {why}"),
         };
         let welcome = Packet::Welcome { terms: self.terms() };
-        if !line.packet(&welcome, &[line.inbox.as_fd(), self.bell.as_fd()]) {
+        if !line.packet(&welcome, &[memory.as_fd(), self.bell.as_fd()]) {
             return;
         }
         match self.peers.iter().position(|p| same_process(&p.address, &address)) {
@@ -312,8 +312,8 @@ impl Shm {
             }
             Heard::Packet(Packet::Welcome { terms }, fds) => {
                 let Dial { socket, token, inbox: Some(inbox), .. } = *dial else { return };
-                match self.line(socket, token, inbox, terms, &fds) {
-                    Ok(line) => self.open(at, line),
+                match self.line(socket, token, (inbox, true), terms, &fds) {
+                    Ok((line, _)) => self.open(at, line),
                     Err(why) => self.bury(at, &why),
                 }
             }
@@ -339,15 +339,16 @@ impl Shm {
         }
     }
 
-    /// What the other gave: its memory for us, and its doorbell.
+    /// What the other gave: its memory for us, and its doorbell. Of our memory for it, and whether
+    /// we have dialed, becomes the line, and the descriptor by which the other gets it.
     fn line(
         &self,
         socket: Socket,
         token: u64,
-        inbox: Inbox,
+        (inbox, dialer): (Inbox, bool),
         terms: Terms,
         fds: &[OwnedFd],
-    ) -> Result<Line, String> {
+    ) -> Result<(Line, OwnedFd), String> {
         let [memory, doorbell] = fds else {
             return Err("it did not hand over its memory".into());
         };
@@ -355,12 +356,14 @@ impl Shm {
         let bell = bell::attach(doorbell.as_fd())?;
         let pid = socket.peer().map_or(0, |peer| peer.pid);
         let cma = self.options.cma && pid != 0 && try_cma(pid, &terms);
-        Ok(Line {
+        let turn = inbox::turn(&inbox, &outbox, dialer)?;
+        let line = Line {
             socket,
             token,
-            outbox,
+            ends: Duplex::new(outbox.ring, inbox.ring, turn),
+            outbox: outbox.shared,
             bell,
-            inbox,
+            inbox: inbox.shared,
             pid,
             cma,
             backlog: VecDeque::new(),
@@ -369,7 +372,8 @@ impl Shm {
             ended: None,
             bye: false,
             talks: true,
-        })
+        };
+        Ok((line, inbox.fd))
     }
 
     /// The peer can be talked with from now on.
@@ -384,7 +388,7 @@ impl Shm {
                 peer.address
             );
         }
-        line.inbox.shared.hold(peer.hold);
+        line.inbox.hold(peer.hold);
         peer.line = Some(line);
         peer.state = State::Open;
         self.changed = true;

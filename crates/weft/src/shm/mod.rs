@@ -251,17 +251,17 @@ impl Shm {
         &self.port
     }
 
-    /// The ring in which the current event lies.
+    /// Where the current event lies.
     #[inline]
-    fn inbox(&self, at: usize) -> &weft_ring::Consumer {
+    fn ends(&self, at: usize) -> &weft_ring::Duplex {
         let line = self.peers[at].line.as_ref();
-        &line.expect("an event's connection stays till the next poll").inbox.ring
+        &line.expect("an event's connection stays till the next poll").ends
     }
 
     /// Who sent the current event, and its envelope.
     #[inline]
     fn arrived(&self, at: usize) -> (PeerId, Envelope) {
-        let item = self.inbox(at).current().expect("an event's item stays till the next poll");
+        let item = self.ends(at).current().expect("an event's item stays till the next poll");
         (self.peers[at].id, item::envelope(item.head))
     }
 
@@ -330,7 +330,7 @@ impl Device for Shm {
 
     #[inline]
     fn space(&mut self) -> &mut [u8] {
-        self.reserved_line().outbox.ring.space()
+        self.reserved_line().ends.space()
     }
 
     #[inline]
@@ -340,10 +340,7 @@ impl Device for Shm {
 
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
-        self.reserve_in(peer, payload.len())?;
-        self.reserved_line().outbox.ring.space().copy_from_slice(payload);
-        self.commit_in(envelope);
-        Ok(())
+        self.send_in(peer, envelope, payload)
     }
 
     fn announce(
@@ -370,7 +367,7 @@ impl Device for Shm {
         peer.hold = hold;
         self.count.holds += u64::from(hold);
         if let Some(line) = &peer.line {
-            line.inbox.shared.hold(hold);
+            line.inbox.hold(hold);
             // It may sleep until it can send again.
             line.ring();
         }
@@ -386,7 +383,7 @@ impl Device for Shm {
         match self.current {
             Current::Message { at } => {
                 let (peer, envelope) = self.arrived(at);
-                let payload = self.inbox(at).payload();
+                let payload = self.ends(at).payload();
                 Event::Message { peer, envelope, payload }
             }
             Current::Announced { at, len, ticket } => {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weft_ring::{Bell, Head, Refused, Sleep};
+use weft_ring::{Bell, Duplex, Head, Refused, Sleep};
 use weft_sys::buf::Buf;
 use weft_sys::futex;
 use weft_sys::unix::Socket;
@@ -10,7 +10,7 @@ use weft_wire::{Address, OpId, PeerId};
 
 use super::connect::Dial;
 use super::hello::{MAX_LEN, Packet};
-use super::inbox::{Inbox, OFFERS, Outbox};
+use super::inbox::{OFFERS, Shared};
 use super::item::{self, Announcement, OfferId};
 use super::region::Mapped;
 use crate::error::Error;
@@ -94,9 +94,12 @@ pub(super) struct Line {
     pub(super) socket: Socket,
     /// What the poll set knows the socket by.
     pub(super) token: u64,
-    pub(super) outbox: Outbox,
+    /// What goes to and fro.
+    pub(super) ends: Duplex,
+    /// What else is in the peer's memory for us, and in ours for it.
+    pub(super) outbox: Shared,
+    pub(super) inbox: Shared,
     pub(super) bell: Bell,
-    pub(super) inbox: Inbox,
     /// The peer's process, 0 where it cannot be seen from here.
     pub(super) pid: u32,
     /// Whether cross-memory attach to it works.
@@ -168,7 +171,7 @@ impl Line {
     }
 
     fn put(&mut self, post: Post) -> bool {
-        match self.outbox.ring.push(post.kind, post.head, &[]) {
+        match self.ends.push(post.kind, post.head, &[]) {
             Ok(()) => {
                 self.ring();
                 true

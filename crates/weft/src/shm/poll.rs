@@ -1,6 +1,6 @@
 //! Arrivals, in place, and everything that goes on in the background.
 
-use weft_ring::Item;
+use weft_ring::{Item, RingError};
 use weft_wire::Ticket;
 
 use super::item::{self, Announcement};
@@ -30,15 +30,11 @@ const FAIR: u32 = 16;
 pub(super) const HOT: usize = 4;
 
 impl Shm {
+    #[inline]
     pub(super) fn poll_in(&mut self, now_ns: u64) -> bool {
         self.now_ns = now_ns;
-        if let Some(wake) = self.armed.take() {
-            self.sweep = true;
-            // Who sleeps on the doorbell has somebody else to watch the sockets.
-            if wake == Wake::Descriptor {
-                self.next_look_ns = 0;
-            }
-            self.bell.bell.disarm();
+        if let Some(wake) = self.armed {
+            self.disarm(wake);
         }
         self.release();
         if now_ns >= self.next_look_ns {
@@ -47,7 +43,19 @@ impl Shm {
         if !self.pulls.is_empty() || !self.streams.is_empty() || self.backlogs > 0 {
             self.progress();
         }
-        self.next_queued() || self.scan()
+        !self.queued.is_empty() && self.next_queued() || self.scan()
+    }
+
+    /// The owner is awake.
+    #[cold]
+    fn disarm(&mut self, wake: Wake) {
+        self.armed = None;
+        self.sweep = true;
+        // Who sleeps on the doorbell has somebody else to watch the sockets.
+        if wake == Wake::Descriptor {
+            self.next_look_ns = 0;
+        }
+        self.bell.bell.disarm();
     }
 
     /// Gives the current event's memory back.
@@ -55,22 +63,28 @@ impl Shm {
     fn release(&mut self) {
         match self.current {
             Current::None => return,
-            Current::Queued => self.current_queued = None,
+            Current::Queued => self.release_queued(),
             Current::Message { at } | Current::Announced { at, .. } => self.release_at(at),
         }
         self.current = Current::None;
     }
 
+    #[cold]
+    fn release_queued(&mut self) {
+        self.current_queued = None;
+    }
+
     #[inline]
     fn release_at(&mut self, at: usize) {
         if let Some(line) = &mut self.peers[at].line
-            && line.inbox.ring.release()
+            && line.ends.release()
         {
             // It waits for room, and there is some now.
             line.ring();
         }
     }
 
+    #[inline(never)]
     fn progress(&mut self) {
         if self.backlogs > 0 {
             self.backlogs = 0;
@@ -137,6 +151,7 @@ impl Shm {
         self.scan_hot(count) || self.scan_in_turn(count)
     }
 
+    #[inline(never)]
     fn scan_hot(&mut self, count: usize) -> bool {
         for place in 0..HOT {
             let at = self.hot[place];
@@ -148,6 +163,7 @@ impl Shm {
         false
     }
 
+    #[inline(never)]
     fn scan_in_turn(&mut self, count: usize) -> bool {
         for _ in 0..IN_TURN {
             self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
@@ -168,31 +184,31 @@ impl Shm {
     fn take_from(&mut self, at: usize) -> bool {
         loop {
             let Some(line) = &mut self.peers[at].line else { return false };
-            match line.inbox.ring.peek() {
+            match line.ends.peek() {
                 Ok(Some(item)) if item.kind == item::MESSAGE => {
                     self.current = Current::Message { at };
                     self.count.received += 1;
                     return true;
                 }
                 Ok(None) if line.ended.is_none() => return false,
-                Ok(None) => {
-                    self.end(at);
-                    return self.next_queued();
-                }
+                Ok(None) => return self.end(at),
                 Ok(Some(item)) => {
                     if self.take_up(at, item) {
                         return true;
                     }
                 }
-                Err(error) => {
-                    self.bury(at, &error.to_string());
-                    return self.next_queued();
-                }
+                Err(error) => return self.spoilt(at, error),
             }
         }
     }
 
-    #[inline]
+    #[cold]
+    fn spoilt(&mut self, at: usize, error: RingError) -> bool {
+        self.bury(at, &error.to_string());
+        self.next_queued()
+    }
+
+    #[cold]
     fn next_queued(&mut self) -> bool {
         if self.queued.is_empty() {
             return false;
@@ -234,11 +250,11 @@ impl Shm {
     fn take_announcement(&mut self, at: usize) -> bool {
         let peer = &mut self.peers[at];
         let Some(line) = &peer.line else { return false };
-        let Some(a) = Announcement::decode(line.inbox.ring.payload()) else {
+        let Some(a) = Announcement::decode(line.ends.payload()) else {
             self.bury(at, "it sends an announcement that is none");
             return self.next_queued();
         };
-        if a.id.slot as usize >= super::inbox::OFFERS || !line.inbox.shared.is_offered(a.id) {
+        if a.id.slot as usize >= super::inbox::OFFERS || !line.inbox.is_offered(a.id) {
             return false;
         }
         if peer.arrivals.is_empty() {
@@ -253,12 +269,14 @@ impl Shm {
 
     /// A connection has ended, and all that came over it was seen. The one above is told also after
     /// a goodbye, for it may still wait for a message.
-    fn end(&mut self, at: usize) {
+    #[cold]
+    fn end(&mut self, at: usize) -> bool {
         let peer = &self.peers[at];
         match peer.line.as_ref().map(|line| (line.bye, &line.ended)) {
             Some((false, Some(why))) => self.bury_as(at, peer.dead(why)),
             _ => self.bury_as(at, peer.closed()),
         }
+        self.next_queued()
     }
 
     /// The peer is gone: all operations with it end, then the one above is told.
@@ -299,12 +317,11 @@ impl Shm {
             let refused = std::mem::take(&mut peer.refused);
             let Some(line) = &mut peer.line else { continue };
             // An error is found again, and dealt with, by the next poll.
-            if line.ended.is_some() || line.inbox.ring.peek() != Ok(None) {
+            if line.ended.is_some() || line.ends.peek() != Ok(None) {
                 return false;
             }
-            let waits =
-                refused && !line.outbox.shared.held() || streams || !line.backlog.is_empty();
-            if waits && line.outbox.ring.want_room() != Ok(false) {
+            let waits = refused && !line.outbox.held() || streams || !line.backlog.is_empty();
+            if waits && line.ends.want_room() != Ok(false) {
                 return false;
             }
         }

@@ -71,7 +71,7 @@ impl Shm {
             return self.queued.push_back(Queued::Failed(op, error));
         };
         // From here on the sender cannot take it back.
-        let Some(announcement) = announcement.filter(|a| line.inbox.shared.take(a.id)) else {
+        let Some(announcement) = announcement.filter(|a| line.inbox.take(a.id)) else {
             return self.queued.push_back(Queued::Failed(op, Error::Withdrawn { peer }));
         };
         let want = usize::try_from(announcement.len).map_or(into.len(), |len| len.min(into.len()));
@@ -225,7 +225,7 @@ impl Shm {
         let number = usize::try_from(head.0).unwrap_or(usize::MAX);
         let Some(slot) = self.asked.get_mut(number) else { return };
         let (Some(pull), Some(line)) = (slot.as_mut(), &self.peers[at].line) else { return };
-        let bytes = line.inbox.ring.payload();
+        let bytes = line.ends.payload();
         // A peer that sends other pieces than it was asked for spoils its own message.
         if pull.at != at || head.1 != pull.done as u64 || bytes.len() > pull.want - pull.done {
             return;
@@ -285,10 +285,10 @@ fn way(line: &mut Line, a: &Announcement, sockets: &weft_sys::epoll::Epoll) -> W
 
 /// Puts pieces into the ring until it is full (`false`) or the budget is spent.
 fn put_pieces(stream: &mut Stream, from: &Buf, line: &mut Line, budget: &mut usize) -> bool {
-    let longest = line.outbox.ring.max_len() / 2;
+    let longest = line.ends.max_len() / 2;
     while stream.sent < stream.want && *budget > 0 {
         let len = (stream.want - stream.sent).min(longest);
-        match line.outbox.ring.reserve(len) {
+        match line.ends.reserve(len) {
             Ok(space) => from.read(stream.sent, space),
             Err(Refused::Corrupt(error)) => {
                 line.end(&error.to_string());
@@ -296,7 +296,7 @@ fn put_pieces(stream: &mut Stream, from: &Buf, line: &mut Line, budget: &mut usi
             }
             Err(Refused::Full | Refused::TooLong) => return false,
         };
-        line.outbox.ring.commit(item::PIECE, Head(stream.pull, stream.sent as u64, 0));
+        line.ends.commit(item::PIECE, Head(stream.pull, stream.sent as u64, 0));
         stream.sent += len;
         *budget = budget.saturating_sub(len);
     }

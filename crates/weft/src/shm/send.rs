@@ -26,7 +26,7 @@ impl Shm {
         };
         match &self.peers[at].line {
             Some(line) if line.talks && line.backlog.is_empty() => {
-                if eager && line.outbox.shared.held() {
+                if eager && line.outbox.held() {
                     self.peers[at].refused = true;
                     self.count.held += 1;
                     return Err(SendError::Held);
@@ -93,12 +93,35 @@ impl Shm {
         }
         let at = self.way_to(peer, true)?;
         if let Some(line) = &mut self.peers[at].line
-            && let Err(refused) = line.outbox.ring.reserve(len)
+            && let Err(refused) = line.ends.reserve(len)
         {
             return Err(self.refused(at, len, refused));
         }
         self.reserved = at;
         Ok(())
+    }
+
+    #[inline]
+    pub(super) fn send_in(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        self.reserved = usize::MAX;
+        if payload.len() > EAGER_MAX {
+            return Err(SendError::Failed(Error::TooLong { len: payload.len(), max: EAGER_MAX }));
+        }
+        let at = self.way_to(peer, true)?;
+        let Some(line) = &mut self.peers[at].line else { return Err(SendError::Full) };
+        match line.ends.push(item::MESSAGE, item::head(envelope), payload) {
+            Ok(()) => {
+                self.count.sent += 1;
+                self.count.woken += u64::from(line.ring());
+                Ok(())
+            }
+            Err(refused) => Err(self.refused(at, payload.len(), refused)),
+        }
     }
 
     /// The line on which something is reserved.
@@ -111,7 +134,7 @@ impl Shm {
     #[inline]
     pub(super) fn commit_in(&mut self, envelope: &Envelope) {
         let line = self.reserved_line();
-        line.outbox.ring.commit(item::MESSAGE, item::head(envelope));
+        line.ends.commit(item::MESSAGE, item::head(envelope));
         let woken = line.ring();
         self.reserved = usize::MAX;
         self.count.sent += 1;
@@ -138,8 +161,8 @@ impl Shm {
         let put = match &mut self.peers[at].line {
             Some(line) => {
                 // Before the ring makes the announcement visible.
-                line.outbox.shared.offer(id);
-                line.outbox.ring.reserve(size).map(|space| announcement.encode(space))
+                line.outbox.offer(id);
+                line.ends.reserve(size).map(|space| announcement.encode(space))
             }
             None => Err(Refused::Full),
         };
@@ -149,7 +172,7 @@ impl Shm {
         let peer = &mut self.peers[at];
         peer.offers.put(op, payload);
         if let Some(line) = &mut peer.line {
-            line.outbox.ring.commit(item::ANNOUNCE, item::head(envelope));
+            line.ends.commit(item::ANNOUNCE, item::head(envelope));
             self.count.woken += u64::from(line.ring());
         }
         self.count.announced += 1;
@@ -170,7 +193,7 @@ impl Shm {
         let Some(at) = self.at(peer) else { return false };
         let peer = &mut self.peers[at];
         let (Some(id), Some(line)) = (peer.offers.find(op), &peer.line) else { return false };
-        let withdrawn = line.outbox.shared.withdraw(id);
+        let withdrawn = line.outbox.withdraw(id);
         if withdrawn {
             peer.offers.remove(id);
         }

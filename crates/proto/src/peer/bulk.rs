@@ -1,0 +1,262 @@
+//! What goes out of large messages: their pieces, from one transfer after another.
+
+use weft_wire::{Burst, ChunkWriter, DATA_LEN, HEADER_LEN, Header, Key, LinkId, Run, flags};
+
+use super::Peer;
+use super::fill::{Written, frame_room, header, note, seal};
+use crate::engine::Hub;
+use crate::event::{LinkSpec, Payloads};
+use crate::msg::transfer::Stage;
+use crate::rail::Path;
+use crate::reliable::{self, Content};
+use crate::time::Instant;
+
+impl Peer {
+    /// Pieces of pulled payloads, from one transfer after another.
+    pub(super) fn fill_bulk(
+        &mut self,
+        hub: &mut Hub,
+        now: Instant,
+        payloads: &mut dyn Payloads,
+        burst: &mut Burst,
+    ) -> Option<LinkId> {
+        let count = self.paths.len();
+        for step in 0..count {
+            let at = (self.next_path + step) % count;
+            if !self.paths[at].bulk || !self.paths[at].can_send(1) {
+                continue;
+            }
+            let id = self.next_bulk(hub)?;
+            let waiting = hub.transfers.get_mut(id).map_or(0, |t| t.pieces.waiting());
+            let path = &mut self.paths[at];
+            let spec = &hub.links[path.link.index()].spec;
+            let good = worth(path, spec).min(waiting);
+            if path.sender.in_flight > 0 && path.extra == 0 && path.room() < good {
+                path.limited = true;
+                continue;
+            }
+            self.next_path = (at + 1) % count;
+            if self.bulk_burst(hub, now, at, payloads, burst) {
+                return Some(self.paths[at].link);
+            }
+        }
+        None
+    }
+
+    fn bulk_burst(
+        &mut self,
+        hub: &mut Hub,
+        now: Instant,
+        at: usize,
+        payloads: &mut dyn Payloads,
+        burst: &mut Burst,
+    ) -> bool {
+        self.begin(hub, at, burst);
+        let (mut first, mut ended) = (true, false);
+        let most = self.burst_most(hub, at);
+        while let Some(id) = self.next_bulk(hub) {
+            let Some(max) = frame_room(&self.paths[at], hub, burst) else { break };
+            // After a short frame there may be no room for a piece.
+            if burst.bytes().len() >= most || max <= HEADER_LEN + DATA_LEN {
+                break;
+            }
+            let Some(space) = burst.space(max) else { break };
+            let mut w = ChunkWriter::new(space);
+            let flow = first && self.words(hub, now, &mut w);
+            first = false;
+            let announced = self.announces(hub).then(|| {
+                let fresh = self.paths[at].mtu - HEADER_LEN;
+                let Hub { pieces, counters, .. } = &mut *hub;
+                self.out.fill(&mut w, fresh, pieces, &mut counters.retransmits)
+            });
+            let (content, more) = match announced {
+                // Still not: there is more before it.
+                Some(Some(content)) if self.announces(hub) => (content, true),
+                Some(Some(content)) => piece(hub, id, payloads, &mut w, Some(content)),
+                // There is no credit for it; the pieces have to wait for the pull then.
+                Some(None) => (Content::Nothing, false),
+                None => piece(hub, id, payloads, &mut w, None),
+            };
+            if !more {
+                self.bulk.pop_front();
+                if let Some(t) = hub.transfers.get_mut(id) {
+                    t.queued = false;
+                }
+            }
+            if w.is_empty() {
+                continue;
+            }
+            let path = &mut self.paths[at];
+            let len = w.len();
+            let after = path.room().saturating_sub(len as u64);
+            path.limited |= after < path.mtu as u64;
+            let wants = flow || content != Content::Nothing;
+            let written = Written { len, content, flow, wants, at_once: false };
+            let frame = w.into_frame();
+            seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
+            note(path, hub, now, &written, true);
+            burst.push(len);
+            if more {
+                self.bulk_run(hub, now, at, payloads, burst, most);
+            }
+            ended |= !more;
+        }
+        // The next transfer has its turn.
+        if self.bulk.len() > 1 {
+            self.bulk.rotate_left(1);
+        }
+        // An acknowledgement is in time if it comes before the window is used up.
+        let path = &self.paths[at];
+        if ended || path.room() < worth(path, &hub.links[path.link.index()].spec) {
+            ask(&self.send_key, burst);
+        }
+        !burst.is_empty()
+    }
+
+    /// The transfer whose turn it is. Those that have nothing to send now leave the row: they were
+    /// withdrawn, or less was pulled than had been pushed.
+    fn next_bulk(&mut self, hub: &mut Hub) -> Option<u64> {
+        while let Some(&id) = self.bulk.front() {
+            let transfer = hub.transfers.get_mut(id);
+            if transfer.as_ref().is_some_and(|t| t.pieces.has_more()) {
+                return Some(id);
+            }
+            self.bulk.pop_front();
+            if let Some(t) = transfer {
+                t.queued = false;
+            }
+        }
+        None
+    }
+
+    /// How many bytes the next burst of bulk may have. A receiver can do nothing with a burst
+    /// before all of it is there; so the first is short, and none is longer than all before it.
+    fn burst_most(&self, hub: &mut Hub, at: usize) -> usize {
+        let next = self.bulk.front().and_then(|&id| hub.transfers.get_mut(id));
+        let sent = next.map_or(u64::MAX, |t| t.pieces.sent());
+        let first = (hub.config.first_burst_frames * self.paths[at].mtu) as u64;
+        usize::try_from(first.max(sent)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the peer looks at once for what comes over a bulk path, because something did so
+    /// lately: looking for nothing may cost a system call, which is not done all the time.
+    #[inline]
+    pub(super) fn has_warm_bulk(&self, hub: &Hub, now: Instant) -> bool {
+        let warm_ns = hub.config.warm_ns;
+        let warm = |p: &Path| p.bulk && p.sender.has_sent_since(now, warm_ns);
+        self.paths.len() == 1 || self.paths.iter().any(warm)
+    }
+
+    /// Whether the next transfer is a pushed one whose announcement has not been sent: both go
+    /// together.
+    #[inline]
+    pub(super) fn announces(&self, hub: &mut Hub) -> bool {
+        let next = self.bulk.front().and_then(|&id| hub.transfers.get_mut(id));
+        next.is_some_and(|t| matches!(t.stage, Stage::Pushing { seq } if self.out.is_unsent(seq)))
+    }
+
+    /// Goes on with what was begun as long as frames are alike: the next pieces of the transfer
+    /// whose turn it is, but for the last that the burst, the window or the transfer allows.
+    fn bulk_run(
+        &mut self,
+        hub: &mut Hub,
+        now: Instant,
+        at: usize,
+        payloads: &mut dyn Payloads,
+        burst: &mut Burst,
+        most: usize,
+    ) {
+        let path = &mut self.paths[at];
+        let spec = &hub.links[path.link.index()].spec;
+        let Some((&id, t)) =
+            self.bulk.front().and_then(|id| Some((id, hub.transfers.get_mut(*id)?)))
+        else {
+            return;
+        };
+        let (whose, pushed) = match t.stage {
+            Stage::Sending { pull } => (pull, false),
+            Stage::Pushing { seq } if !self.out.is_unsent(seq) => (id, true),
+            _ => return,
+        };
+        let (stride, headroom) = (burst.stride(), burst.headroom());
+        let size = stride - headroom;
+        let plain = spec.integrity && path.extra == 0 && size > HEADER_LEN + DATA_LEN;
+        let bytes = most.min(spec.max_burst).saturating_sub(burst.bytes().len());
+        let piece = (size - HEADER_LEN).saturating_sub(DATA_LEN).max(1) as u64;
+        let count = (path.room() / size as u64)
+            .saturating_sub(1)
+            .min((bytes / stride) as u64)
+            .min((spec.max_frames - burst.count()) as u64)
+            .min(t.pieces.run(piece));
+        if count == 0 || !plain {
+            return;
+        }
+        let header = header(self.index, self.address.port, hub.job, path);
+        let run = Run::new(&header, &self.send_key, size, whose, pushed);
+        let frames = burst.extend(count as usize);
+        let count = frames.len() / stride;
+        let offset = t.pieces.take_run(count as u64 * piece);
+        let (mut number, mut from) = (path.sender.next_number(), offset);
+        for frame in frames.chunks_exact_mut(stride) {
+            payloads.read(t.op, from, run.write(&mut frame[headroom..], number, from));
+            (number, from) = (number + 1, from + piece);
+        }
+        let bytes = reliable::Run { offset, len: piece as u32 };
+        path.sender.note_run(now, count, size, id, bytes);
+        hub.counters.frames_sent += count as u64;
+        hub.counters.bulk_bytes_sent += count as u64 * piece;
+    }
+}
+
+/// Writes the next piece of a transfer, behind `before` if that is an announcement just written.
+/// Gives the frame's content, and whether the transfer has more to send.
+#[inline]
+fn piece(
+    hub: &mut Hub,
+    id: u64,
+    payloads: &mut dyn Payloads,
+    w: &mut ChunkWriter<'_>,
+    before: Option<Content>,
+) -> (Content, bool) {
+    let nothing = (before.unwrap_or(Content::Nothing), before.is_some());
+    let Some(t) = hub.transfers.get_mut(id) else { return nothing };
+    // Words have taken the room: the next frame has it.
+    let Some(room) = w.room().checked_sub(DATA_LEN + 1) else { return (nothing.0, true) };
+    let announced = match before {
+        None => None,
+        Some(Content::Messages { first, count }) if t.pieces.is_fresh() => Some((first, count)),
+        Some(_) => return nothing,
+    };
+    let most = if announced.is_some() { room.min(usize::from(u16::MAX) - 1) } else { room };
+    let Some((range, again)) = t.pieces.take(most as u64 + 1) else { return nothing };
+    let (offset, len) = (range.start, (range.end - range.start) as usize);
+    let into = match t.stage {
+        Stage::Sending { pull } => w.data(pull, offset, len),
+        Stage::Announced | Stage::Pushing { .. } => w.push(id, offset, len),
+    };
+    payloads.read(t.op, offset, into);
+    hub.counters.retransmits += u64::from(again);
+    hub.counters.bulk_bytes_sent += if again { 0 } else { len as u64 };
+    let content = match announced {
+        Some((first, count)) => Content::Pushed { first, count, id, len: len as u16 },
+        None => Content::Bulk { id, offset, len: len as u32 },
+    };
+    (content, t.pieces.has_more())
+}
+
+/// Bytes that the window should have room for before more bulk goes out. Bursts are cheap by the
+/// frame; small ones wait until a good part of the window is free, which it will be, for something
+/// is on its way.
+#[inline]
+fn worth(path: &Path, spec: &LinkSpec) -> u64 {
+    (spec.max_burst as u64).min(path.cc.window() / 4).max(path.mtu as u64)
+}
+
+/// Makes the last frame of a burst ask for an acknowledgement at once: it is what the sender waits
+/// for.
+fn ask(key: &Key, burst: &mut Burst) {
+    let frame = burst.last_mut();
+    if let Ok(header) = Header::decode(frame) {
+        Header { flags: header.flags | flags::ACK_NOW, crc: 0, ..header }.seal(key, frame);
+    }
+}

@@ -1,0 +1,222 @@
+//! The turn line: one cache line that two ends write in turn.
+
+use std::hint::spin_loop;
+use std::{ptr, slice};
+
+use crate::layout::{INLINE, INLINE_AT};
+use crate::sync::Ordering;
+use crate::words::{words, write_words};
+use crate::{Head, Item, Memory, RingError};
+
+/// One end of a turn line, which carries one small item at a time, there and back again.
+///
+/// A ring in each direction costs a ping-pong two lines, and each of them must be taken from its
+/// reader before it is written. Where both sides write the same line, the reader of an item has the
+/// line at hand that it answers in: about half the traffic between the cores.
+///
+/// ```text
+/// [turn:8 kind:8 len:8 0:8 after:32][head: 3 words][32 bytes of payload]
+/// ```
+///
+/// Only the end whose turn it is may write, and reading the other's item gives it the turn. So
+/// nothing waits in the line when it is written, and no room has to be given back. Who sends twice
+/// in a row uses its ring for the second item. `after` says how many items of that ring come before
+/// the one in the line: thereby the order is kept.
+pub struct Turn {
+    mem: Memory,
+    /// The line's first word, as of the last turn that was taken.
+    last: u64,
+    mine: bool,
+    /// The item read last. It was copied out, so that the line is free for the answer, and so that
+    /// the other process cannot change it any more.
+    head: Head,
+    payload: [u64; INLINE / 8],
+    /// What is being written. It goes into the line all at once: the other end looks at the line
+    /// all the time, and would take it away between two writes.
+    draft: [u64; INLINE / 8],
+    len: usize,
+    /// How often to pause before the first look after a write.
+    pauses: u32,
+    fresh: bool,
+}
+
+/// The line's first word, taken apart.
+#[derive(Clone, Copy)]
+struct Control {
+    turn: u8,
+    kind: u8,
+    len: usize,
+    after: u32,
+}
+
+impl Control {
+    #[inline]
+    fn pack(self) -> u64 {
+        let small = u64::from(self.turn) | u64::from(self.kind) << 8 | (self.len as u64) << 16;
+        small | u64::from(self.after) << 32
+    }
+
+    #[inline]
+    fn unpack(word: u64) -> Control {
+        let (turn, kind, len) = (word as u8, (word >> 8) as u8, (word >> 16) as u16);
+        Control { turn, kind, len: usize::from(len), after: (word >> 32) as u32 }
+    }
+}
+
+/// What there is in a turn line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// Nothing for this end.
+    Nothing,
+    /// An item, but items of the ring come before it.
+    Later,
+    /// An item, which has been taken out.
+    Item(Item),
+}
+
+impl Turn {
+    /// An end of an unused turn line: the first line of zeroed memory. Of the two ends, one is the
+    /// `first` to write.
+    ///
+    /// After it has written, an end lets `pauses` spin-loop hints go by before it looks again. With
+    /// the item, its reader gets the line for itself, so that it can answer at once: unless the
+    /// other end looks too early, and takes the line back. Then both the answer and the next look
+    /// have to wait for the line once more, which costs as much as a second line would. So the
+    /// pauses should take about as long as the other end needs from reading to answering.
+    ///
+    /// # Errors
+    /// When there is no line.
+    pub fn new(mem: Memory, first: bool, pauses: u32) -> Result<Turn, RingError> {
+        if mem.is_empty() {
+            return Err(RingError::Memory("it is too small"));
+        }
+        let payload = [0; INLINE / 8];
+        let head = Head::default();
+        Ok(Turn {
+            mem,
+            last: 0,
+            mine: first,
+            head,
+            payload,
+            draft: payload,
+            len: 0,
+            pauses,
+            fresh: false,
+        })
+    }
+
+    /// Whether it is this end's turn to write.
+    #[inline]
+    pub fn is_mine(&self) -> bool {
+        self.mine
+    }
+
+    /// Room for `len` bytes, to be filled in place, at most [`INLINE`].
+    ///
+    /// # Panics
+    /// If it is not this end's turn, or `len` is over [`INLINE`].
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> &mut [u8] {
+        assert!(self.mine && len <= INLINE, "a turn line takes small items in turn");
+        self.len = len;
+        self.space()
+    }
+
+    /// The room that was reserved last, again.
+    #[inline]
+    pub fn space(&mut self) -> &mut [u8] {
+        assert!(self.mine && self.len <= INLINE, "a turn line takes small items in turn");
+        // SAFETY: `draft` has INLINE bytes, all initialised, for which every value is valid.
+        unsafe { slice::from_raw_parts_mut(self.draft.as_mut_ptr().cast(), self.len) }
+    }
+
+    /// Sends what was reserved last, as an item that comes after the first `after` items of the
+    /// ring. From now on it is the other end's turn.
+    ///
+    /// # Panics
+    /// If it is not this end's turn.
+    #[inline]
+    pub fn commit(&mut self, kind: u8, head: Head, after: u32) {
+        assert!(self.mine, "a turn line is written in turn");
+        let len = self.len;
+        self.write(Control { turn: self.next(), kind, len, after }, head, self.draft);
+    }
+
+    /// Sends an item with a copy of `payload`, at most [`INLINE`] bytes: as [`Turn::commit`].
+    ///
+    /// # Panics
+    /// If it is not this end's turn, or the payload is too long.
+    #[inline]
+    pub fn push(&mut self, kind: u8, head: Head, payload: &[u8], after: u32) {
+        let len = payload.len();
+        assert!(self.mine && len <= INLINE, "a turn line takes small items in turn");
+        self.write(Control { turn: self.next(), kind, len, after }, head, words(payload));
+    }
+
+    #[inline]
+    fn next(&self) -> u8 {
+        (self.last as u8).wrapping_add(1)
+    }
+
+    #[inline]
+    fn write(&mut self, control: Control, head: Head, payload: [u64; INLINE / 8]) {
+        self.mine = false;
+        self.fresh = true;
+        self.last = control.pack();
+        self.mem.note(0, 1, true);
+        // SAFETY: inside the line, aligned to 8, and ours to write until the store below.
+        unsafe {
+            ptr::write(self.mem.at(8).cast::<Head>(), head);
+            write_words(self.mem.at(INLINE_AT), &payload, control.len);
+        }
+        self.mem.word(0).store(self.last, Ordering::Release);
+    }
+
+    /// Takes the other end's item out, if it is there and `taken` items of its ring were released,
+    /// which is to have `slots` slots.
+    ///
+    /// # Errors
+    /// When the line holds what no other end writes.
+    #[inline]
+    pub fn take(&mut self, taken: u32, slots: usize) -> Result<Taken, RingError> {
+        if self.mine {
+            return Ok(Taken::Nothing);
+        }
+        if std::mem::take(&mut self.fresh) {
+            for _ in 0..self.pauses {
+                spin_loop();
+            }
+        }
+        let word = self.mem.word(0).load(Ordering::Acquire);
+        if word == self.last {
+            return Ok(Taken::Nothing);
+        }
+        let Control { turn, kind, len, after } = Control::unpack(word);
+        let before = after.wrapping_sub(taken);
+        if turn != self.next() || len > INLINE || before as usize > slots {
+            return Err(RingError::Corrupt("a turn"));
+        }
+        if before != 0 {
+            return Ok(Taken::Later);
+        }
+        self.mem.note(0, 1, false);
+        // SAFETY: inside the line and aligned; integers, for which every value is valid. The
+        // acquire above has made the other's writes visible, and it does not write before its next
+        // turn.
+        (self.head, self.payload) = unsafe { ptr::read(self.mem.at(8).cast()) };
+        self.last = word;
+        self.mine = true;
+        Ok(Taken::Item(Item { kind, head: self.head, len }))
+    }
+
+    /// The payload of the item that was taken out last: its first `len` bytes.
+    ///
+    /// # Panics
+    /// If `len` is over [`INLINE`].
+    #[inline]
+    pub fn payload(&self, len: usize) -> &[u8] {
+        assert!(len <= INLINE, "a turn line's item is small");
+        // SAFETY: `payload` has INLINE bytes, all initialised.
+        unsafe { slice::from_raw_parts(self.payload.as_ptr().cast(), len) }
+    }
+}
