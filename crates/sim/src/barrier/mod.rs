@@ -4,7 +4,7 @@
 //! A processor and its links are those of the LogP model: to send takes `o_s` of the processor, a
 //! frame arrives `L` later, and to receive it takes `o_r`, at once, by interrupt, whatever the
 //! processor does. Frames on one link are at least `g` apart in each direction. Frames go through a
-//! switch, which holds nobody up, or over one shared wire ([`hub`]).
+//! switch, which holds nobody up, or over one shared wire.
 
 mod host;
 mod hub;
