@@ -72,7 +72,7 @@ fn told(ops: &mut Ops, slot: u32, offset: usize, result: Result<Status, Error>) 
     let over = many.full && many.parts == 0;
     let error = if over { many.error.take() } else { None };
     let placed = Some(Placed { offset, last: over && error.is_none() });
-    ops.occurrences.push_back(Occurrence::Ended { cookie, result, placed });
+    ops.tell(Occurrence::Ended { cookie, result, placed });
     if let Some(error) = error {
         ended(ops, slot, error);
     } else if over {
@@ -85,7 +85,7 @@ fn ended(ops: &mut Ops, slot: u32, error: Error) {
     let Many { cookie, offset, .. } = *many(ops, slot);
     let placed = Some(Placed { offset, last: true });
     ops.remove(slot);
-    ops.occurrences.push_back(Occurrence::Ended { cookie, result: Err(error), placed });
+    ops.tell(Occurrence::Ended { cookie, result: Err(error), placed });
 }
 
 /// A message has arrived whole.

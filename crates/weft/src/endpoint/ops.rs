@@ -87,6 +87,8 @@ pub(super) struct Ops {
     live: usize,
     /// For the endpoint's boundary, oldest first.
     pub(super) occurrences: VecDeque<Occurrence>,
+    /// Counts the ends that somebody waits for.
+    pub(super) ends: u32,
 }
 
 impl Ops {
@@ -144,9 +146,11 @@ impl Ops {
         match op.owner {
             Owner::Boundary(cookie) => {
                 self.remove(slot);
-                self.occurrences.push_back(Occurrence::Ended { cookie, result, placed: None });
+                self.tell(Occurrence::Ended { cookie, result, placed: None });
             }
             Owner::Request => {
+                self.ends = self.ends.wrapping_add(1);
+                let op = self.at(slot);
                 op.state = State::Ended(result);
                 if !op.buf.is_owned() {
                     op.buf = Buf::empty();
@@ -154,6 +158,13 @@ impl Ops {
             }
             Owner::Nobody => drop(self.remove(slot)),
         }
+    }
+
+    /// Tells the boundary of something.
+    #[inline]
+    pub(super) fn tell(&mut self, occurrence: Occurrence) {
+        self.ends = self.ends.wrapping_add(1);
+        self.occurrences.push_back(occurrence);
     }
 
     /// Says who is to be told of an end that has come already.

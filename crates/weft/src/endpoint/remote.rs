@@ -97,13 +97,7 @@ impl Remote {
     fn note(&self, ops: &mut Ops, peer: PeerId, seen: (Access, u64, usize), data: Option<u64>) {
         if self.watched || data.is_some() {
             let (access, key, len) = seen;
-            ops.occurrences.push_back(Occurrence::Accessed {
-                peer: peer.0,
-                access,
-                key,
-                len,
-                data,
-            });
+            ops.tell(Occurrence::Accessed { peer: peer.0, access, key, len, data });
         }
     }
 

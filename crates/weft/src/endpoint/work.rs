@@ -339,7 +339,9 @@ impl EndpointWork {
         self.device.pull(PeerId(status.source), ticket, into, id);
     }
 
-    /// Takes what has arrived, and tries waiting sends again; `true` if something was done.
+    /// Takes what has arrived, and tries waiting sends again; `true` if something was done. Stops
+    /// at the first small message that somebody waits for: a poll that finds nothing more can cost
+    /// system calls, and would come between the message and the answer to it.
     #[inline]
     pub(super) fn progress(&mut self, now_ns: u64) -> bool {
         let mut did = !self.queues.is_empty() && self.retry();
@@ -348,7 +350,10 @@ impl EndpointWork {
                 break;
             }
             did = true;
-            self.take_event();
+            let ends = self.ops.ends;
+            if self.take_event() && self.ops.ends != ends {
+                break;
+            }
         }
         if !did && self.door.is_some() {
             self.answer_door();
@@ -356,8 +361,9 @@ impl EndpointWork {
         did
     }
 
+    /// Takes the device's current event; `true` if it was a whole message.
     #[inline]
-    fn take_event(&mut self) {
+    fn take_event(&mut self) -> bool {
         match self.device.event() {
             Event::Message { peer, envelope, payload } => {
                 let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
@@ -386,6 +392,7 @@ impl EndpointWork {
                         self.answer(peer, answer);
                     }
                 }
+                return true;
             }
             Event::Announced { peer, envelope, len, ticket } => {
                 self.take_announced(peer, envelope, len, ticket);
@@ -405,6 +412,7 @@ impl EndpointWork {
             }
             Event::Dead { peer, error } => self.bury(peer, error),
         }
+        false
     }
 
     fn take_announced(&mut self, peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket) {
