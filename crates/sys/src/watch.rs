@@ -9,15 +9,12 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 /// Wakes a [`Watch`] from any thread.
 #[derive(Debug)]
-pub struct Waker {
-    event: OwnedFd,
-}
+pub struct Waker(Signal);
 
 impl Waker {
     /// Ends the watch's current wait, or its next one if it is not waiting.
     pub fn wake(&self) {
-        // Fails only when the counter is full: then a wake is pending already.
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        self.0.set();
     }
 }
 
@@ -60,17 +57,14 @@ impl AsFd for Signal {
 pub fn readable(fd: BorrowedFd<'_>, timeout_ns: u64) -> bool {
     use rustix::event::{PollFd, PollFlags, poll};
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    let timeout = Timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as i64,
-        tv_nsec: (timeout_ns % 1_000_000_000) as _,
-    };
+    let timeout = timespec(timeout_ns);
     poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready > 0)
 }
 
 /// Descriptors to sleep on.
 pub struct Watch {
     epoll: OwnedFd,
-    event: OwnedFd,
+    signal: Signal,
 }
 
 impl Watch {
@@ -79,10 +73,10 @@ impl Watch {
     /// # Errors
     /// When the process is out of descriptors.
     pub fn new() -> io::Result<(Watch, Waker)> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let waker = Waker { event: event.try_clone()? };
-        let epoll = with_waker(event.as_fd())?;
-        Ok((Watch { epoll, event }, waker))
+        let signal = Signal::new()?;
+        let waker = Waker(Signal { event: signal.event.try_clone()? });
+        let epoll = with_waker(signal.as_fd())?;
+        Ok((Watch { epoll, signal }, waker))
     }
 
     /// Watches `fds`, and no longer those before. One that cannot be watched, because it was closed
@@ -91,7 +85,7 @@ impl Watch {
     /// # Errors
     /// When the process is out of descriptors.
     pub fn set(&mut self, fds: &[RawFd]) -> io::Result<()> {
-        let epoll = with_waker(self.event.as_fd())?;
+        let epoll = with_waker(self.signal.as_fd())?;
         for &fd in fds.iter().filter(|fd| **fd >= 0) {
             // SAFETY: the descriptor is only named to the kernel, which refuses a closed one; were
             // the number given to another file meanwhile, the worst is a wake-up for nothing.
@@ -105,20 +99,21 @@ impl Watch {
     /// Sleeps until a descriptor is readable, the waker is used, or the time is up; `true` unless
     /// the time was up. A signal ends it as well.
     pub fn wait(&mut self, timeout_ns: u64) -> bool {
-        let timeout = Timespec {
-            tv_sec: (timeout_ns / 1_000_000_000) as i64,
-            tv_nsec: (timeout_ns % 1_000_000_000) as _,
-        };
+        let timeout = timespec(timeout_ns);
         // Which descriptors are ready does not matter, so room for a few is enough.
         let mut room = [MaybeUninit::uninit(); 4];
         let Ok((ready, _)) = epoll::wait(&self.epoll, &mut room, Some(&timeout)) else {
             return true;
         };
         if ready.iter().any(|e| e.data.u64() == 0) {
-            let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
+            self.signal.clear();
         }
         !ready.is_empty()
     }
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
 /// An epoll set with only the waker's descriptor in it, marked by data 0.

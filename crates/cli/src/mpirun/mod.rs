@@ -23,7 +23,7 @@ use crate::CliError;
 use crate::lab::{Lab, node_name};
 use crate::mpi::check::{Site, examine, over_ssh};
 use crate::mpi::{Brand, Hosts, Install, Launch, MpiError, Provider, Transport, variables};
-use crate::run::{Host, Map, hosts, open_lab, places, seconds};
+use crate::run::{Host, Map, hosts, open_lab, places, random_digits, seconds};
 use board::Board;
 use errand::Errand;
 
@@ -98,7 +98,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let mut all: Vec<(String, String)> =
         settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
     if provider.is_some() {
-        all.push(("WEFT_JOB_KEY".into(), new_key()?));
+        all.push(("WEFT_JOB_KEY".into(), random_digits(16)?));
     }
     let board = (!args.dry_run).then(Board::make).transpose()?;
     if let Some(board) = &board {
@@ -141,13 +141,6 @@ fn show(launch: &Launch<'_>, command: &std::process::Command) {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|w| w.to_string_lossy()).collect();
     println!("{}", words.join(" "));
-}
-
-/// 128 random bits in hexadecimal digits.
-fn new_key() -> Result<String, CliError> {
-    let mut key = [0; 16];
-    weft_sys::cpu::random(&mut key).map_err(CliError::io("making the job's key"))?;
-    Ok(key.iter().map(|b| format!("{b:02x}")).collect())
 }
 
 fn stage(args: &Args) -> Result<Stage, CliError> {

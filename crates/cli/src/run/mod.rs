@@ -136,13 +136,20 @@ struct Launch {
     printer: Printer,
 }
 
+/// So many random bytes in hexadecimal digits, for a job's key or name.
+///
+/// # Errors
+/// When the kernel gives none.
+pub(crate) fn random_digits(bytes: usize) -> Result<String, RunError> {
+    let mut random = vec![0; bytes];
+    weft_sys::cpu::random(&mut random).map_err(RunError::io("making the job's key"))?;
+    Ok(random.iter().map(|b| format!("{b:02x}")).collect())
+}
+
 impl Launch {
     fn new(args: &Args) -> Result<Launch, RunError> {
-        let mut secret = [0; 24];
-        weft_sys::cpu::random(&mut secret).map_err(RunError::io("making the job's key"))?;
-        let text = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        let key = (weft::wireup::KEY_NAME.to_string(), text(&secret[..16]));
-        let name = format!("weft-{}", text(&secret[16..]));
+        let key = (weft::wireup::KEY_NAME.to_string(), random_digits(16)?);
+        let name = format!("weft-{}", random_digits(8)?);
         let mut variables = Vec::new();
         if let Some(device) = &args.device {
             variables.push(("WEFT_DEVICE".to_string(), device.clone()));

@@ -8,7 +8,7 @@ use weft_sys::buf::Buf;
 
 use super::Ep;
 use super::mark::Kind;
-use super::rma::{Transfer, silent};
+use super::rma::{Transfer, plain, silent};
 use crate::abi::*;
 use crate::fail::{Fail, call, post};
 use crate::info::{ATOMIC_MAX, IOV_MAX};
@@ -204,10 +204,6 @@ fn at(addr: u64, count: usize, key: u64) -> [fi_rma_ioc; 1] {
 
 fn total(iocs: &[fi_ioc]) -> usize {
     iocs.iter().map(|ioc| ioc.count).fold(0, usize::saturating_add)
-}
-
-fn plain(ep: &Ep, number: fi_addr_t, context: *mut c_void) -> Transfer {
-    Transfer { number, context, flags: ep.transmit_flags, silent: false }
 }
 
 // SAFETY of this table's functions: an application passes an enabled endpoint that stays open, and

@@ -240,7 +240,7 @@ impl Ep {
 }
 
 /// The bytes of a message that the application may change at once.
-fn copied(buf: &Buf) -> Result<Vec<u8>, Fail> {
+pub fn copied(buf: &Buf) -> Result<Vec<u8>, Fail> {
     if buf.len() > INJECT_MAX {
         return Err(Fail::SIZE);
     }

@@ -9,11 +9,11 @@ use weft_sys::buf::Buf;
 
 use super::live::State;
 use super::mark::{Kind, Mark};
-use super::message::{context_of, is_told, memory, pieces};
+use super::message::{context_of, copied, is_told, memory, pieces};
 use super::{Ep, status};
 use crate::abi::*;
 use crate::fail::{Fail, post};
-use crate::info::{INJECT_MAX, IOV_MAX};
+use crate::info::IOV_MAX;
 use crate::mr::slice;
 use crate::object::of;
 
@@ -100,18 +100,9 @@ impl Ep {
         to: &[fi_rma_iov],
         data: Option<u64>,
     ) -> Result<(), Fail> {
-        let copy;
-        let mut from = from;
-        if transfer.flags & FI_INJECT != 0 {
-            if from.len() > INJECT_MAX {
-                return Err(Fail::SIZE);
-            }
-            let mut bytes = vec![0; from.len()];
-            from.read(0, &mut bytes);
-            copy = Buf::from_vec(bytes);
-            from = &copy;
-        }
-        let places = places(from, to)?;
+        let copy = (transfer.flags & FI_INJECT != 0).then(|| copied(from)).transpose()?;
+        let copy = copy.map(Buf::from_vec);
+        let places = places(copy.as_ref().unwrap_or(from), to)?;
         // A word for the peer goes with the last part; an empty write may be there for its sake.
         let last = places.len().saturating_sub(1);
         self.transfer(transfer, Kind::Write, places.len(), |turn, peer, at, cookie| {
@@ -151,7 +142,8 @@ fn one(addr: u64, len: usize, key: u64) -> [fi_rma_iov; 1] {
     [fi_rma_iov { addr, len, key }]
 }
 
-fn plain(ep: &Ep, number: fi_addr_t, context: *mut c_void) -> Transfer {
+/// An operation with the endpoint's own flags.
+pub fn plain(ep: &Ep, number: fi_addr_t, context: *mut c_void) -> Transfer {
     Transfer { number, context, flags: ep.transmit_flags, silent: false }
 }
 

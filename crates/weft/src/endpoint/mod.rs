@@ -139,19 +139,6 @@ impl Endpoint {
         steps(&mut Turn { work: &mut self.station.lock() })
     }
 
-    /// Makes progress, and waits politely in between, until `step` gives something or `timeout_ns`
-    /// has gone by.
-    pub fn attend<R>(
-        &self,
-        timeout_ns: Option<u64>,
-        mut step: impl FnMut(&mut Turn<'_>) -> Option<R>,
-    ) -> Option<R> {
-        self.station.wait(timeout_ns, |work, now_ns| {
-            work.progress(now_ns);
-            step(&mut Turn { work })
-        })
-    }
-
     /// For a caller who asks again and again whether something has happened, and never sleeps:
     /// called after each time that nothing had, with how often that was in a row, it gives the
     /// processor away where others need it, and sleeps for a moment, or until something arrives,

@@ -246,12 +246,6 @@ impl Turn<'_> {
     pub fn occurrence(&mut self) -> Option<Occurrence> {
         self.work.ops.occurrences.pop_front()
     }
-
-    /// Whether [`Turn::occurrence`] has something.
-    #[inline]
-    pub fn has_occurrence(&self) -> bool {
-        !self.work.ops.occurrences.is_empty()
-    }
 }
 
 fn owner(cookie: Option<Cookie>) -> Owner {

@@ -101,7 +101,7 @@ fn messages_of_any_size_end_with_their_cookie() {
             assert_eq!(ended(next(&a, &b)).0, 100);
         }
     }
-    assert!(a.endpoint.turn(|turn| !turn.has_occurrence()));
+    assert!(a.endpoint.turn(|turn| turn.occurrence().is_none()));
 }
 
 #[test]

@@ -71,6 +71,12 @@ impl Links {
         all
     }
 
+    /// Whether there are none: then a poll has nothing to look at.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
     /// Opens the links if that was not done yet.
     pub(super) fn open(&mut self, engine: &mut Engine) -> Result<(), Error> {
         if let Some((options, wrappers)) = self.options.take() {

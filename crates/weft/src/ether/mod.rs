@@ -77,8 +77,6 @@ pub struct Ether {
     /// Peers to be called, the last first, and when.
     to_call: Vec<PeerId>,
     call_at_ns: u64,
-    /// Whether there are links: without, a poll has nothing to look at.
-    open: bool,
 }
 
 impl Ether {
@@ -92,17 +90,17 @@ impl Ether {
         wrappers: Wrappers,
     ) -> Ether {
         let engine = Engine::new(config, me, key, me.nonce);
-        Ether::with(me, engine, Links::lazy(options, wrappers), false)
+        Ether::with(me, engine, Links::lazy(options, wrappers))
     }
 
     /// A device on links that are open already.
     pub fn on_links(me: Address, key: JobKey, config: Config, links: Vec<Box<dyn Link>>) -> Ether {
         let mut engine = Engine::new(config, me, key, me.nonce);
         let links = Links::opened(links, &mut engine);
-        Ether::with(me, engine, links, true)
+        Ether::with(me, engine, links)
     }
 
-    fn with(me: Address, engine: Engine, links: Links, links_are_open: bool) -> Ether {
+    fn with(me: Address, engine: Engine, links: Links) -> Ether {
         let burst = Burst::new(links.max_burst());
         Ether {
             me,
@@ -120,7 +118,6 @@ impl Ether {
             polls: 0,
             to_call: Vec::new(),
             call_at_ns: 0,
-            open: links_are_open,
         }
     }
 
@@ -289,7 +286,6 @@ impl Device for Ether {
 
     fn welcome(&mut self) -> Result<(), Error> {
         self.links.open(&mut self.engine)?;
-        self.open = true;
         if self.burst.bytes_max() < self.links.max_burst() {
             self.burst = Burst::new(self.links.max_burst());
         }
@@ -392,7 +388,7 @@ impl Device for Ether {
 
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
-        if !self.open {
+        if self.links.is_empty() {
             return false;
         }
         self.current = Current::Nothing;

@@ -100,6 +100,21 @@ struct Table {
     given: u64,
 }
 
+impl Table {
+    fn find(&self, spot: Spot, len: usize, rights: Rights) -> Result<Buf, Refusal> {
+        let window = self.by_key.get(&spot.key).ok_or(Refusal::Key)?;
+        if !window.rights.cover(rights) {
+            return Err(Refusal::Rights);
+        }
+        let offset = spot.addr.checked_sub(window.base).ok_or(Refusal::Bounds)?;
+        let offset = usize::try_from(offset).map_err(|_| Refusal::Bounds)?;
+        if offset.checked_add(len).is_none_or(|end| end > window.buf.len()) {
+            return Err(Refusal::Bounds);
+        }
+        Ok(window.buf.range(offset, len))
+    }
+}
+
 /// The windows of a process, or of a part of it. May be shared by threads and endpoints.
 #[derive(Default)]
 pub struct Windows {
@@ -163,17 +178,7 @@ impl Windows {
 
     /// The memory at `spot`.
     pub(crate) fn find(&self, spot: Spot, len: usize, rights: Rights) -> Result<Buf, Refusal> {
-        let table = self.table();
-        let window = table.by_key.get(&spot.key).ok_or(Refusal::Key)?;
-        if !window.rights.cover(rights) {
-            return Err(Refusal::Rights);
-        }
-        let offset = spot.addr.checked_sub(window.base).ok_or(Refusal::Bounds)?;
-        let offset = usize::try_from(offset).map_err(|_| Refusal::Bounds)?;
-        if offset.checked_add(len).is_none_or(|end| end > window.buf.len()) {
-            return Err(Refusal::Bounds);
-        }
-        Ok(window.buf.range(offset, len))
+        self.table().find(spot, len, rights)
     }
 
     /// Makes a change in one step, as far as other changes of these windows are concerned; gives
@@ -186,9 +191,9 @@ impl Windows {
         former: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         let rights = Rights { get: fetch, put: change.op != AtomicOp::Read };
-        let buf = self.find(spot, change.len(), rights)?;
-        // Held meanwhile: endpoints of several threads may change the same memory.
-        let _table = self.table();
+        // Held to the end: endpoints of several threads may change the same memory.
+        let table = self.table();
+        let buf = table.find(spot, change.len(), rights)?;
         if change.apply(&buf, former) { Ok(()) } else { Err(Refusal::Nonsense) }
     }
 }
