@@ -4,16 +4,21 @@
 //! are found when nothing may be left behind.
 
 use std::fs;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use rustix::fs::{FileType, Mode, OFlags};
 use weft_sys::process::{self, Setup};
 
 use crate::CliError;
 
 /// The variable that marks the processes of a job.
 pub const MARK: &str = "WEFT_MPIRUN";
+
+/// Descriptors below this are left to the program; the kernel's table for so many is small.
+const HIGH: i32 = 900;
 
 /// The directory of a job.
 #[derive(Debug)]
@@ -51,6 +56,27 @@ impl Board {
         self.path.to_string_lossy().into_owned()
     }
 
+    /// Where the ranks write.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes down who a rank is.
+    ///
+    /// # Errors
+    /// When the directory cannot be written to.
+    #[cfg(test)]
+    pub fn write(&self, rank: u32, pid: u32, host: &str) -> std::io::Result<()> {
+        write(&self.path, rank, pid, host)
+    }
+
+    /// Something that becomes readable when a rank lets go of its sign of life; `None` where it
+    /// gave none.
+    pub fn life(&self, rank: u32) -> Option<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::open(life(&self.path, rank), flags, Mode::empty()).ok()
+    }
+
     /// What the ranks have written up to now, by rank.
     pub fn entries(&self) -> Vec<Entry> {
         let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
@@ -65,6 +91,30 @@ impl Drop for Board {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+fn life(board: &Path, rank: u32) -> PathBuf {
+    board.join(format!(".life{rank}"))
+}
+
+/// Opens a pipe that the program inherits. The kernel closes a dead process's descriptors from the
+/// highest down, and tells of its end only afterwards, which takes milliseconds where much memory
+/// is shared. The others notice a death by a closed socket, and may end sooner than that.
+fn show_life(board: &Path, rank: u32) -> std::io::Result<OwnedFd> {
+    let path = life(board, rank);
+    rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    // Opened for both, it does not wait for a reader.
+    let pipe = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let high = rustix::io::fcntl_dupfd_cloexec(&pipe, HIGH)?;
+    rustix::io::fcntl_setfd(&high, rustix::io::FdFlags::empty())?;
+    Ok(high)
+}
+
+/// Whole or not at all: the file gets its name when it is written.
+fn write(board: &Path, rank: u32, pid: u32, host: &str) -> std::io::Result<()> {
+    let own = board.join(format!(".{rank}"));
+    fs::write(&own, format!("{pid} {host}\n"))?;
+    fs::rename(&own, board.join(rank.to_string()))
 }
 
 fn read(file: &Path) -> Option<Entry> {
@@ -90,10 +140,13 @@ pub fn become_rank(args: &RankArgs) -> Result<ExitCode, CliError> {
     let known = ["PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"];
     let rank = known.iter().find_map(|n| std::env::var(n).ok()?.parse::<u32>().ok());
     if let (Some(rank), Some(board)) = (rank, weft::env::text(MARK)) {
-        let text = format!("{} {}\n", std::process::id(), weft_sys::ns::host_name());
-        let path = Path::new(&board);
-        let own = path.join(format!(".{rank}"));
-        let _ = fs::write(&own, text).and_then(|()| fs::rename(&own, path.join(rank.to_string())));
+        let host = weft_sys::ns::host_name();
+        let board = Path::new(&board);
+        if let Ok(sign) = show_life(board, rank) {
+            // Stays open as long as the program runs.
+            let _ = sign.into_raw_fd();
+        }
+        let _ = write(board, rank, std::process::id(), &host);
     }
     let Some((program, rest)) = args.program.split_first() else { return Ok(ExitCode::SUCCESS) };
     let mut command = Command::new(program);

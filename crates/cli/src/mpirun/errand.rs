@@ -2,7 +2,6 @@
 //! what is left is ended after it.
 
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -67,11 +66,13 @@ impl Errand {
         let failure = Arc::new(Mutex::new(Failure::default()));
         let out = child.stdout.take().map(|from| pass_on(from, io::stdout(), failure.clone()));
         let err = child.stderr.take().map(|from| pass_on(from, io::stderr(), failure.clone()));
-        let mut watch = Watch::default();
-        let size = launch.ranks as usize;
-        let (status, asked) = self.wait(&mut child, timeout, |end, limit| {
-            watch.wait(&board, size, end, limit);
-        })?;
+        let pid = rustix::process::Pid::from_child(&child);
+        let mut watch = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+            .map_err(io::Error::from)
+            .and_then(|end| Watch::new(&board, launch.ranks as usize, end))
+            .map_err(CliError::io("watching the launcher"))?;
+        let (status, asked) = self.wait(&mut child, timeout, |limit| watch.wait(&board, limit))?;
+        watch.settle(&board);
         let ranks = board.entries();
         // What is left of the job is ended here, which also ends its output.
         drop(guard);
@@ -96,12 +97,9 @@ impl Errand {
         &self,
         child: &mut Child,
         timeout: Option<Duration>,
-        mut pause: impl FnMut(&OwnedFd, Duration),
+        mut pause: impl FnMut(Duration),
     ) -> Result<(u8, bool), CliError> {
         let began = Instant::now();
-        let pid = rustix::process::Pid::from_child(child);
-        let end = rustix::process::pidfd_open(pid, PidfdFlags::empty())
-            .map_err(|e| CliError::io("watching the launcher")(e.into()))?;
         let mut asked: Option<(Instant, u8)> = None;
         loop {
             if let Some(status) = child.try_wait().map_err(CliError::io("waiting"))? {
@@ -128,7 +126,7 @@ impl Errand {
             if asked.is_some_and(|(at, _)| at.elapsed() > GRACE) {
                 self.end(child, true);
             }
-            pause(&end, Duration::from_millis(if asked.is_some() { 20 } else { 100 }));
+            pause(Duration::from_millis(if asked.is_some() { 20 } else { 100 }));
         }
     }
 
