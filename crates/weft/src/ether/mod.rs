@@ -394,6 +394,12 @@ impl Device for Ether {
         // A time that is a little old will do where a poll is next to nothing: what needs it
         // exactly reads the clock. Polls that cost a system call make it too old.
         self.now = self.now.max(Instant(now_ns));
+        let quiet = self.to_call.is_empty() && self.engine.is_idle(self.now);
+        if quiet && self.links.is_idle(self.now) {
+            self.since_poll = 0;
+            self.since_poll_bytes = 0;
+            return false;
+        }
         if self.links.is_warm(self.now) {
             self.polls = self.polls.wrapping_add(1);
             if self.polls.is_multiple_of(POLLS_PER_LOOK) {
