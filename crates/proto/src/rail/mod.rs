@@ -33,20 +33,23 @@ impl Link {
     }
 }
 
-/// The path for a frame of about `bytes` that should arrive soon: among those that can send now,
-/// the fastest; a suspect one only where there is no other.
+/// The path for about `bytes` that should arrive soon: among those that can send now, the fastest; a
+/// suspect one only where there is no other. Where the window of the fastest path on a wire is full,
+/// no other path on that wire takes its place: it is the same wire, and what does not fit into bursts
+/// goes over it all the more slowly.
 #[inline]
 pub(crate) fn urgent(paths: &[Path], links: &[Link], bytes: usize) -> Option<usize> {
     if let [only] = paths {
         return only.can_send(bytes).then_some(0);
     }
     let healthy = paths.iter().any(|p| p.up && !p.suspect);
-    paths
-        .iter()
-        .enumerate()
-        .filter(|(_, p)| p.can_send(bytes) && (!p.suspect || !healthy))
-        .min_by_key(|(_, p)| links[p.link.index()].time_ns(bytes))
-        .map(|(at, _)| at)
+    let usable = |p: &Path| p.takes_words() && (!p.suspect || !healthy);
+    let time = |p: &Path| (links[p.link.index()].time_ns(bytes), p.link);
+    let medium = |p: &Path| links[p.link.index()].spec.medium;
+    let beaten =
+        |p: &Path| paths.iter().any(|q| usable(q) && medium(q) == medium(p) && time(q) < time(p));
+    let able = paths.iter().enumerate().filter(|(_, p)| usable(p) && p.can_send(bytes));
+    able.filter(|(_, p)| !beaten(p)).min_by_key(|(_, p)| time(p)).map(|(at, _)| at)
 }
 
 /// Decides anew which paths carry bulk; called whenever a path's state changes.
