@@ -6,11 +6,13 @@
 //! | `algorithm` | the barrier algorithms by name, and what they cost under LogP |
 //! | `steps` | the steps of one rank |
 //! | `barrier` | a rank's state in barrier after barrier, and the repair of lost frames |
+//! | `broadcast` | reliable broadcast over datagrams |
 //! | `exchange` | reductions and exchanges of blocks: the rounds of one rank |
 //! | `operator` | what a reduction does with two elements |
 
 mod algorithm;
 mod barrier;
+pub mod broadcast;
 pub mod exchange;
 #[cfg(test)]
 mod explore_tests;

@@ -1,0 +1,178 @@
+//! The frames of a broadcast as bytes, little-endian.
+//!
+//! | frame | bytes |
+//! |---|---|
+//! | data | 1, broadcast u32, rank that shall report u32, fragment u64, length of the broadcast u64, payload |
+//! | ask | 2, fragments sent so far u64 |
+//! | report | 3, waits u8, got u64, seen u64, limit u64, ranges: each first u64, count u32 |
+
+/// Bytes of a data frame before its payload.
+pub(super) const DATA_LEN: usize = 25;
+
+/// Ranges of one report at most.
+pub const RANGES_MAX: usize = 16;
+
+/// No rank shall report.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// A fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Data {
+    /// Which broadcast of the group.
+    pub number: u32,
+    /// Who shall report.
+    pub asked: Option<u32>,
+    /// Its place in the row of all fragments of the sender.
+    pub fragment: u64,
+    /// Bytes of the whole broadcast.
+    pub len: u64,
+}
+
+/// Ranges of fragments, each the first and how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ranges {
+    ranges: [(u64, u32); RANGES_MAX],
+    len: usize,
+}
+
+impl Ranges {
+    /// Adds a range; `false` if there is no room.
+    pub fn push(&mut self, first: u64, count: u32) -> bool {
+        match self.ranges.get_mut(self.len) {
+            Some(range) => {
+                *range = (first, count);
+                self.len += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The ranges.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        self.ranges[..self.len].iter().copied()
+    }
+}
+
+/// How far a receiver has got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// It has all fragments below.
+    pub got: u64,
+    /// It has heard of all fragments below.
+    pub seen: u64,
+    /// It has room for all fragments below.
+    pub limit: u64,
+    /// It waits for what it has not heard of.
+    pub waits: bool,
+    /// What it misses of what it has heard of, as far as there is room to say so.
+    pub missing: Ranges,
+}
+
+/// A frame without its payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Frame {
+    /// A fragment, to all or again to one.
+    Data(Data),
+    /// The sender wants to know how far a receiver has got.
+    Ask {
+        /// It has sent all fragments below.
+        sent: u64,
+    },
+    /// The answer, or a receiver's own complaint.
+    Report(Report),
+}
+
+/// Why bytes are no frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FrameError {
+    /// They end too early, or between two fields.
+    #[error("a broadcast frame of {len} bytes is cut off: the sender has another version, or lies")]
+    Length {
+        /// How many there are.
+        len: usize,
+    },
+    /// The first byte is none of the known ones.
+    #[error("there is no broadcast frame of kind {kind}: the sender has another version, or lies")]
+    Kind {
+        /// The byte.
+        kind: u8,
+    },
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+impl Frame {
+    /// Appends the frame's bytes; a data frame's payload is to follow.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        match self {
+            Frame::Data(data) => {
+                into.push(1);
+                into.extend_from_slice(&data.number.to_le_bytes());
+                into.extend_from_slice(&data.asked.unwrap_or(NOBODY).to_le_bytes());
+                into.extend_from_slice(&data.fragment.to_le_bytes());
+                into.extend_from_slice(&data.len.to_le_bytes());
+            }
+            Frame::Ask { sent } => {
+                into.push(2);
+                into.extend_from_slice(&sent.to_le_bytes());
+            }
+            Frame::Report(report) => {
+                into.extend_from_slice(&[3, u8::from(report.waits)]);
+                for word in [report.got, report.seen, report.limit] {
+                    into.extend_from_slice(&word.to_le_bytes());
+                }
+                for (first, count) in report.missing.iter() {
+                    into.extend_from_slice(&first.to_le_bytes());
+                    into.extend_from_slice(&count.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    /// The frame that `bytes` are, and its payload.
+    ///
+    /// # Errors
+    /// [`FrameError`].
+    pub fn decode(bytes: &[u8]) -> Result<(Frame, &[u8]), FrameError> {
+        let len = bytes.len();
+        let cut = FrameError::Length { len };
+        let frame = match bytes.first() {
+            Some(1) => Frame::Data(Frame::decode_data(bytes).ok_or(cut)?),
+            Some(2) if len == 9 => Frame::Ask { sent: u64_at(bytes, 1).ok_or(cut)? },
+            Some(3) => Frame::Report(Frame::decode_report(bytes).ok_or(cut)?),
+            None | Some(2) => return Err(cut),
+            Some(&kind) => return Err(FrameError::Kind { kind }),
+        };
+        let head = if matches!(frame, Frame::Data(_)) { DATA_LEN } else { len };
+        Ok((frame, &bytes[head..]))
+    }
+
+    fn decode_data(bytes: &[u8]) -> Option<Data> {
+        let (number, asked) = (u32_at(bytes, 1)?, u32_at(bytes, 5)?);
+        let asked = (asked != NOBODY).then_some(asked);
+        Some(Data { number, asked, fragment: u64_at(bytes, 9)?, len: u64_at(bytes, 17)? })
+    }
+
+    fn decode_report(bytes: &[u8]) -> Option<Report> {
+        let (got, seen, limit) = (u64_at(bytes, 2)?, u64_at(bytes, 10)?, u64_at(bytes, 18)?);
+        let waits = bytes[1] != 0;
+        let mut missing = Ranges::default();
+        let ranges = &bytes[26..];
+        if ranges.len() % 12 != 0 {
+            return None;
+        }
+        for range in ranges.chunks_exact(12) {
+            if !missing.push(u64_at(range, 0)?, u32_at(range, 8)?) {
+                return None;
+            }
+        }
+        Some(Report { got, seen, limit, waits, missing })
+    }
+}

@@ -1,0 +1,81 @@
+//! Reliable broadcast over a network that loses, doubles and reorders datagrams: each byte leaves
+//! the sender once, by multicast, and what a receiver misses is sent to it again. No I/O, no clock:
+//! frames and the time in, frames and deadlines out.
+//!
+//! Each rank's broadcasts form one row of *fragments*, each a datagram, numbered without a gap from
+//! broadcast to broadcast; so the next one need not wait until the last is confirmed.
+//!
+//! - **Repair.** A receiver that sees a gap reports which ranges it misses, a short time later:
+//!   each rank after another delay, so that the repair of the first spares the others their
+//!   reports. One that waits and hears nothing reports that, too. What one receiver misses goes to
+//!   it alone, what several miss to all.
+//! - **Flow control.** A receiver has room for a window of fragments beyond what it has been asked
+//!   to receive. The sender keeps within the room of the slowest.
+//! - **No implosion.** Without loss a receiver reports only when it is asked: a fragment names at
+//!   most one rank that shall report, each in turn, twice a window; and at the end the sender asks
+//!   those that have not confirmed, at most [`ASKED_MAX`] at a time.
+//! - **Death.** The caller says who is dead: nobody waits for that one any more.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `frame` | the three frames as bytes |
+//! | `sender` | the one who has the data |
+//! | `receiver` | what one rank has of one sender |
+//!
+//! The sender's asking is NORM's probing (RFC 5740) made selective, the spread reports are those of
+//! SRM (Floyd and others, 1997).
+
+mod frame;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+pub use frame::{Data, Frame, FrameError, RANGES_MAX, Ranges, Report};
+pub use receiver::{Receiver, ReceiverError};
+pub use sender::{Sender, To};
+
+/// Ranks that are asked to report and have not answered, at most.
+pub const ASKED_MAX: usize = 8;
+
+/// What sender and receivers of a group agree on, and how patient they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Payload bytes of a fragment.
+    pub fragment: usize,
+    /// Fragments that a receiver has room for, a power of two, and at least eight for each rank.
+    pub window: u64,
+    /// After so long without an answer one asks again, ns; each time without progress twice as
+    /// long.
+    pub patience_ns: u64,
+    /// How long a gap may be the network's reordering, ns.
+    pub reorder_ns: u64,
+}
+
+impl Limits {
+    /// For datagrams with this many bytes of payload, frame included, and a group of this size.
+    pub fn new(datagram: usize, size: u32) -> Limits {
+        Limits {
+            fragment: datagram.saturating_sub(frame::DATA_LEN).max(1),
+            window: (8 * u64::from(size)).next_power_of_two().max(256),
+            patience_ns: 1_000_000,
+            reorder_ns: 50_000,
+        }
+    }
+
+    /// How many fragments a broadcast has; one without data has one as well.
+    pub fn fragments(&self, len: u64) -> u64 {
+        len.div_ceil(self.fragment as u64).max(1)
+    }
+
+    /// The bytes of a broadcast that its fragment `index` carries.
+    fn extent(&self, len: u64, index: u64) -> (u64, usize) {
+        let offset = index * self.fragment as u64;
+        (offset, len.saturating_sub(offset).min(self.fragment as u64) as usize)
+    }
+
+    /// Patience after so many tries.
+    fn patience(&self, tries: u32) -> u64 {
+        self.patience_ns << tries.min(6)
+    }
+}

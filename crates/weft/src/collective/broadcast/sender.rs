@@ -1,0 +1,342 @@
+//! The one who has the data.
+
+use std::collections::VecDeque;
+
+use super::frame::{Data, Frame, Report};
+use super::{ASKED_MAX, Limits};
+
+/// To whom a frame goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum To {
+    /// One rank.
+    One(u32),
+    /// All others, by one multicast.
+    All,
+}
+
+/// What the sender knows of a receiver.
+#[derive(Clone, Debug)]
+struct Peer {
+    /// It takes no part: it has died, or is the sender itself.
+    gone: bool,
+    got: u64,
+    limit: u64,
+    /// When it was last asked, and how far the sender had sent then.
+    asked_at: u64,
+    asked_sent: u64,
+    /// It has been asked and has not answered.
+    owes: bool,
+    /// How often it was asked since it got anything.
+    tries: u32,
+}
+
+/// Who misses a fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Missed {
+    Nobody,
+    One(u32),
+    Several,
+}
+
+/// What the sender keeps about a fragment of the window.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// When it last went to all.
+    at: u64,
+    /// That was a repair.
+    again: bool,
+    missed: Missed,
+    /// Whom it was sent to again.
+    helped: Option<u32>,
+}
+
+/// Raised by 4 when two ranks miss the same fragment, lowered by 1 when one does: from here on,
+/// repairs go to all at once, for the others' reports are on their way.
+const CROWD: u32 = 8;
+
+/// Its highest value.
+const CROWD_MAX: u32 = 16;
+
+/// A broadcast that not all have confirmed.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    number: u32,
+    first: u64,
+    len: u64,
+}
+
+/// Sends broadcasts, one after the other. Does not hold the data: who polls it fills the payload
+/// in.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    limits: Limits,
+    peers: Vec<Peer>,
+    messages: VecDeque<Message>,
+    /// Fragments of all broadcasts so far.
+    queued: u64,
+    /// All below were sent.
+    next: u64,
+    /// All below were confirmed by all.
+    base: u64,
+    /// All below may be sent.
+    limit: u64,
+    sent: Vec<Sent>,
+    repairs: VecDeque<u64>,
+    /// Whose turn to report it is, and fragments since somebody was asked.
+    turn: u32,
+    unasked: u64,
+    finished: VecDeque<u32>,
+    /// How likely it is that what one misses others miss as well: see [`CROWD`].
+    crowd: u32,
+    /// Fragments that were sent again.
+    repaired: u64,
+}
+
+impl Sender {
+    /// The sender of rank `me` among `size`.
+    ///
+    /// # Panics
+    /// If the window is no power of two.
+    pub fn new(limits: Limits, me: u32, size: u32) -> Sender {
+        assert!(limits.window.is_power_of_two(), "a window of {}", limits.window);
+        let peer = |rank| Peer {
+            gone: rank == me,
+            got: 0,
+            limit: limits.window,
+            asked_at: 0,
+            asked_sent: 0,
+            owes: false,
+            tries: 0,
+        };
+        let unsent = Sent { at: 0, again: false, missed: Missed::Nobody, helped: None };
+        let mut sender = Sender {
+            limits,
+            peers: (0..size).map(peer).collect(),
+            messages: VecDeque::new(),
+            queued: 0,
+            next: 0,
+            base: 0,
+            limit: 0,
+            sent: vec![unsent; limits.window as usize],
+            repairs: VecDeque::new(),
+            turn: me,
+            unasked: 0,
+            finished: VecDeque::new(),
+            crowd: 0,
+            repaired: 0,
+        };
+        sender.move_on();
+        sender
+    }
+
+    /// Begins the broadcast with this number, of `len` bytes. The data must stay as it is until
+    /// [`Sender::finished`] gives the number.
+    pub fn start(&mut self, number: u32, len: u64) {
+        self.messages.push_back(Message { number, first: self.queued, len });
+        self.queued += self.limits.fragments(len);
+        self.move_on();
+    }
+
+    /// The next broadcast that all have got.
+    pub fn finished(&mut self) -> Option<u32> {
+        self.finished.pop_front()
+    }
+
+    /// Whether all have got everything.
+    pub fn is_idle(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Fragments that were sent again.
+    pub fn repaired(&self) -> u64 {
+        self.repaired
+    }
+
+    fn sent(&mut self, fragment: u64) -> &mut Sent {
+        &mut self.sent[(fragment & (self.limits.window - 1)) as usize]
+    }
+
+    /// Takes account of what receivers have got.
+    fn move_on(&mut self) {
+        let live = || self.peers.iter().filter(|peer| !peer.gone);
+        // Alone, the sender has told everyone as soon as it has sent.
+        self.base = live().map(|peer| peer.got).min().unwrap_or(self.queued);
+        self.limit = live().map(|peer| peer.limit).min().unwrap_or(self.queued);
+        self.next = self.next.max(self.base);
+        while let Some(message) = self.messages.front()
+            && self.base >= message.first + self.limits.fragments(message.len)
+        {
+            self.finished.push_back(message.number);
+            self.messages.pop_front();
+        }
+    }
+
+    /// A rank is dead: nothing is expected of it any more.
+    pub fn bury(&mut self, rank: u32) {
+        if let Some(peer) = self.peers.get_mut(rank as usize) {
+            peer.gone = true;
+        }
+        self.move_on();
+    }
+
+    /// Takes a report; what makes no sense is ignored.
+    pub fn take(&mut self, from: u32, report: &Report, now_ns: u64) {
+        let Report { got, seen, limit, waits, missing } = *report;
+        let window = self.limits.window;
+        let Some(peer) = self.peers.get_mut(from as usize).filter(|peer| !peer.gone) else {
+            return;
+        };
+        if got > self.next || seen > self.next || limit > got.saturating_add(window) {
+            return;
+        }
+        peer.owes = false;
+        if got > peer.got || limit > peer.limit {
+            peer.tries = 0;
+        }
+        peer.got = peer.got.max(got);
+        peer.limit = peer.limit.max(limit);
+        for (first, count) in missing.iter() {
+            self.miss(from, first, first.saturating_add(u64::from(count)), now_ns, false);
+        }
+        if waits {
+            self.miss(from, seen, self.next, now_ns, true);
+        }
+        self.move_on();
+    }
+
+    /// A rank misses `first..end`; or has only not heard of it (`tail`), which may be on its way.
+    fn miss(&mut self, rank: u32, first: u64, end: u64, now_ns: u64, tail: bool) {
+        let young = self.limits.patience_ns;
+        for fragment in first.max(self.base)..end.min(self.next) {
+            let sent = self.sent(fragment);
+            let late = (sent.again || tail) && now_ns.saturating_sub(sent.at) < young;
+            let other = match (sent.missed, sent.helped) {
+                (Missed::One(other), _) | (Missed::Nobody, Some(other)) => other != rank,
+                (Missed::Several, _) => true,
+                (Missed::Nobody, None) => late && !tail,
+            };
+            if !late {
+                if sent.missed == Missed::Nobody {
+                    self.repairs.push_back(fragment);
+                }
+                let sent = self.sent(fragment);
+                sent.missed = if other { Missed::Several } else { Missed::One(rank) };
+            }
+            let crowd = if other { self.crowd + 4 } else { self.crowd.saturating_sub(1) };
+            self.crowd = crowd.min(CROWD_MAX);
+        }
+    }
+
+    /// The next frame to be sent, and for a data frame which bytes of which broadcast are its
+    /// payload: offset and length.
+    pub fn poll(&mut self, now_ns: u64) -> Option<(To, Frame, (u64, usize))> {
+        if let Some(repair) = self.repair(now_ns) {
+            return Some(repair);
+        }
+        if self.next < self.queued.min(self.limit) {
+            let fragment = self.next;
+            self.next += 1;
+            *self.sent(fragment) =
+                Sent { at: now_ns, again: false, missed: Missed::Nobody, helped: None };
+            let asked = self.whose_turn(now_ns);
+            return self.data(To::All, fragment, asked);
+        }
+        self.ask(now_ns)
+    }
+
+    fn repair(&mut self, now_ns: u64) -> Option<(To, Frame, (u64, usize))> {
+        loop {
+            let fragment = self.repairs.pop_front()?;
+            if fragment < self.base {
+                continue;
+            }
+            let crowded = self.crowd >= CROWD;
+            let sent = self.sent(fragment);
+            let to = match std::mem::replace(&mut sent.missed, Missed::Nobody) {
+                Missed::Nobody => continue,
+                Missed::One(rank) if !crowded => To::One(rank),
+                _ => To::All,
+            };
+            match to {
+                To::All => (sent.at, sent.again, sent.helped) = (now_ns, true, None),
+                To::One(rank) => sent.helped = Some(rank),
+            }
+            self.repaired += 1;
+            return self.data(to, fragment, None);
+        }
+    }
+
+    fn data(&self, to: To, fragment: u64, asked: Option<u32>) -> Option<(To, Frame, (u64, usize))> {
+        let at = self.messages.partition_point(|message| message.first <= fragment);
+        let Message { number, first, len } = *self.messages.get(at.checked_sub(1)?)?;
+        let extent = self.limits.extent(len, fragment - first);
+        Some((to, Frame::Data(Data { number, asked, fragment, len }), extent))
+    }
+
+    /// Who reports by the fragment that is being sent: each in turn, twice a window.
+    fn whose_turn(&mut self, now_ns: u64) -> Option<u32> {
+        self.unasked += 1;
+        let size = self.peers.len() as u64;
+        if self.unasked < self.limits.window / (2 * size.max(1)) {
+            return None;
+        }
+        self.unasked = 0;
+        let sent = self.next;
+        for _ in 0..size {
+            self.turn = (self.turn + 1) % size as u32;
+            let peer = &mut self.peers[self.turn as usize];
+            if !peer.gone {
+                (peer.asked_at, peer.asked_sent, peer.owes) = (now_ns, sent, true);
+                return Some(self.turn);
+            }
+        }
+        None
+    }
+
+    /// When a rank that has not got everything is to be asked.
+    fn due(&self, peer: &Peer) -> u64 {
+        // Once at once when all that may be sent was sent; again only after patience.
+        if peer.asked_sent < self.next {
+            0
+        } else {
+            peer.asked_at + self.limits.patience(peer.tries)
+        }
+    }
+
+    fn lagging(&self) -> impl Iterator<Item = (usize, &Peer)> {
+        let lags = |peer: &Peer| !peer.gone && peer.got < self.next;
+        // Where the window is what stops the sender, only those that have no room.
+        let blocked = self.next < self.queued;
+        let stops = move |peer: &Peer| !blocked || peer.limit <= self.next;
+        // One that has got all of a full window may have room again that it was not asked for.
+        let shut = move |peer: &Peer| !peer.gone && blocked && peer.limit <= self.next;
+        self.peers.iter().enumerate().filter(move |(_, p)| (lags(p) && stops(p)) || shut(p))
+    }
+
+    fn ask(&mut self, now_ns: u64) -> Option<(To, Frame, (u64, usize))> {
+        let overdue = |peer: &Peer| now_ns >= peer.asked_at + self.limits.patience(peer.tries);
+        let owing = || self.lagging().filter(|(_, peer)| peer.owes);
+        let again = owing().find(|(_, peer)| overdue(peer));
+        let full = owing().count() >= ASKED_MAX;
+        let fresh = || self.lagging().filter(|_| !full).find(|(_, peer)| self.due(peer) <= now_ns);
+        let (rank, _) = again.or_else(fresh)?;
+        let sent = self.next;
+        let peer = &mut self.peers[rank];
+        peer.tries = if peer.asked_sent == sent { peer.tries.saturating_add(1) } else { 0 };
+        (peer.asked_at, peer.asked_sent, peer.owes) = (now_ns, sent, true);
+        Some((To::One(rank as u32), Frame::Ask { sent }, (0, 0)))
+    }
+
+    /// When to poll although nothing has arrived, ns.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        if !self.repairs.is_empty() || self.next < self.queued.min(self.limit) {
+            return Some(0);
+        }
+        let again = |peer: &Peer| peer.asked_at + self.limits.patience(peer.tries);
+        let owing = || self.lagging().filter(|(_, peer)| peer.owes);
+        if owing().count() >= ASKED_MAX {
+            return owing().map(|(_, peer)| again(peer)).min();
+        }
+        self.lagging().map(|(_, peer)| self.due(peer)).min()
+    }
+}
