@@ -35,6 +35,7 @@
 //! | | Ethernet: the protocol engine over lossy links | [`ether`] |
 //! | | the process itself | [`loopback`] |
 //! | | several devices as one, by a table | [`composite`] |
+//! | groups | barriers of some or all ranks | [`group`] |
 //! | windows | memory that peers read, write and change by themselves | [`remote`] |
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
 //! | survey | who is reached over which link, how fast, without a job | [`survey`] |
@@ -56,6 +57,7 @@ pub mod endpoint;
 pub mod env;
 pub mod error;
 pub mod ether;
+pub mod group;
 pub mod log;
 pub mod loopback;
 pub mod remote;

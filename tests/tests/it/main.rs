@@ -3,6 +3,7 @@
 mod bad_frames;
 mod bad_input;
 mod devices;
+mod groups;
 mod links;
 mod mpi;
 mod mpi_refused;
