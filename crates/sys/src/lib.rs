@@ -14,6 +14,7 @@ pub mod net;
 pub mod netlink;
 pub mod ns;
 pub mod packet;
+pub mod plain;
 pub mod pmix;
 pub mod process;
 pub mod seccomp;

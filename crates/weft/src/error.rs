@@ -162,6 +162,23 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A collective operation was called with arguments that make no sense.
+    #[error("a collective operation cannot be done: {why}")]
+    Collective {
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A rank's part in a collective operation is not what this rank's is.
+    #[error(
+        "rank {peer} {why}: all ranks must call the same collective operations in the same order, \
+         with the same lengths, root and operator"
+    )]
+    Mismatch {
+        /// Which rank.
+        peer: PeerId,
+        /// What it did.
+        why: String,
+    },
     /// A message is too long for the way it is sent.
     #[error(
         "a message of {len} bytes is too long here, {max} is the limit: send it by an endpoint"
@@ -184,6 +201,11 @@ impl Error {
     /// [`Error::Setting`].
     pub fn setting(why: impl std::fmt::Display) -> Error {
         Error::Setting { why: why.to_string() }
+    }
+
+    /// [`Error::Collective`].
+    pub fn collective(why: impl Into<String>) -> Error {
+        Error::Collective { why: why.into() }
     }
 
     /// [`Error::Os`].

@@ -36,6 +36,7 @@
 //! | | the process itself | [`loopback`] |
 //! | | several devices as one, by a table | [`composite`] |
 //! | groups | barriers of some or all ranks | [`group`] |
+//! | collectives | schedules, executed by an endpoint or a simulator | [`collective`] |
 //! | windows | memory that peers read, write and change by themselves | [`remote`] |
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
 //! | survey | who is reached over which link, how fast, without a job | [`survey`] |

@@ -26,6 +26,8 @@ impl Kind {
     pub const ANSWER: Kind = Kind(8);
     /// What a group says that must arrive: laid out as a datagram of it.
     pub const GROUP: Kind = Kind(9);
+    /// A message of a collective operation: matched as tagged ones are, but never with those.
+    pub const COLLECTIVE: Kind = Kind(10);
 }
 
 /// Twenty bytes that travel with every message, beside the payload. Devices carry them unread.

@@ -2,6 +2,7 @@
 
 mod bad_frames;
 mod bad_input;
+mod collectives;
 mod devices;
 mod groups;
 mod links;

@@ -78,7 +78,7 @@ impl Engine {
         assert!(self.hub.links.len() < LINKS_MAX, "at most {LINKS_MAX} links");
         assert!(spec.mtu >= MTU_LEAST && spec.mtu <= 65_000, "a link's MTU of {}", spec.mtu);
         assert!(spec.mtu + spec.headroom <= spec.max_burst && spec.max_frames > 0);
-        self.hub.links.push(Link { spec, up: true });
+        self.hub.links.push(Link::new(spec));
         LinkId((self.hub.links.len() - 1) as u8)
     }
 
@@ -142,5 +142,19 @@ impl Engine {
     #[inline]
     pub fn expects_bulk(&self) -> bool {
         self.hub.pulls.len() > 0
+    }
+
+    /// Whether nothing is to be done as long as no frame comes: no event waits, nothing is to be
+    /// sent, no timer is due, and no bulk is expected.
+    #[inline]
+    pub fn is_idle(&self, now: Instant) -> bool {
+        let hub = &self.hub;
+        hub.events.is_empty()
+            && hub.drain.is_empty()
+            && hub.ready.is_empty()
+            && self.current.is_none()
+            && self.held.is_none()
+            && !self.expects_bulk()
+            && self.deadline().is_none_or(|at| now < at)
     }
 }

@@ -69,6 +69,13 @@ impl Item {
 /// Bytes of a fragment below which it is not worth filling the rest of a frame.
 const FRAGMENT_LEAST: usize = 64;
 
+/// The length of the fragments of a message of `len` bytes where a frame has room for `fresh`: as few
+/// as can be, and alike. A burst's frames have one length, so that a short one would end it.
+fn even(len: usize, fresh: usize) -> usize {
+    let most = fresh.saturating_sub(FRAGMENT_LEN).max(FRAGMENT_LEAST);
+    len.div_ceil(len.div_ceil(most).max(1))
+}
+
 /// Messages on their way to one peer.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -252,7 +259,7 @@ impl Outbox {
             let item = &self.items[(seq - self.base) as usize];
             if item.pieces.is_some() || item.chunk_len() > fresh {
                 if written.is_none() {
-                    return self.fill_fragment(w, seq, pieces, again);
+                    return self.fill_fragment(w, seq, fresh, pieces, again);
                 }
                 break;
             }
@@ -284,6 +291,7 @@ impl Outbox {
         &mut self,
         w: &mut ChunkWriter<'_>,
         seq: u64,
+        fresh: usize,
         slab: &mut Slab<Pieces>,
         again: &mut u64,
     ) -> Option<Content> {
@@ -301,7 +309,7 @@ impl Outbox {
         if room < FRAGMENT_LEAST && account.waiting() > room as u64 {
             return None;
         }
-        let taken = account.take(room as u64);
+        let taken = account.take(room.min(even(item.len as usize, fresh)) as u64);
         if !account.has_more() {
             self.resend.remove(seq..seq + 1);
             if seq >= self.unsent {

@@ -21,32 +21,59 @@ const WORTH_SHARE: u64 = 16;
 pub(crate) struct Link {
     pub spec: LinkSpec,
     pub up: bool,
+    /// What a frame takes besides its bytes, ns; and what 2^20 bytes take.
+    fixed_ns: u64,
+    mib_ns: u64,
 }
 
 impl Link {
+    /// A link that is up.
+    pub(crate) fn new(spec: LinkSpec) -> Link {
+        let all = [spec.send_ns, spec.receive_ns, spec.latency_ns];
+        let mib_ns = (1_000_000_000 << 20) / spec.bytes_per_s.max(1);
+        Link { up: true, fixed_ns: all.map(u64::from).iter().sum(), mib_ns, spec }
+    }
+
     /// Time for one frame of `bytes`, ns.
     #[inline]
     pub(crate) fn time_ns(&self, bytes: usize) -> u64 {
-        let s = &self.spec;
-        let wire = bytes as u64 * 1_000_000_000 / s.bytes_per_s.max(1);
-        u64::from(s.send_ns) + u64::from(s.receive_ns) + u64::from(s.latency_ns) + wire
+        self.fixed_ns + (bytes as u64).saturating_mul(self.mib_ns) / (1 << 20)
     }
 }
 
-/// The path for a frame of about `bytes` that should arrive soon: among those that can send now,
-/// the fastest; a suspect one only where there is no other.
+/// The path for about `bytes` that should arrive soon: among those that can send now, the fastest; a
+/// suspect one only where there is no other. Where the window of the fastest path on a wire is full,
+/// no other path on that wire takes its place: it is the same wire, and what does not fit into bursts
+/// goes over it all the more slowly.
 #[inline]
 pub(crate) fn urgent(paths: &[Path], links: &[Link], bytes: usize) -> Option<usize> {
     if let [only] = paths {
         return only.can_send(bytes).then_some(0);
     }
     let healthy = paths.iter().any(|p| p.up && !p.suspect);
-    paths
-        .iter()
-        .enumerate()
-        .filter(|(_, p)| p.can_send(bytes) && (!p.suspect || !healthy))
-        .min_by_key(|(_, p)| links[p.link.index()].time_ns(bytes))
-        .map(|(at, _)| at)
+    let mut best: Option<(u64, usize)> = None;
+    for (at, path) in paths.iter().enumerate() {
+        if path.takes_words() && (!path.suspect || !healthy) {
+            let time = links[path.link.index()].time_ns(bytes);
+            if best.is_none_or(|(least, _)| time < least) {
+                best = Some((time, at));
+            }
+        }
+    }
+    let (_, at) = best?;
+    if paths[at].can_send(bytes) { Some(at) } else { second(paths, links, bytes, healthy) }
+}
+
+/// See [`urgent`]: the fastest path has no window.
+#[cold]
+fn second(paths: &[Path], links: &[Link], bytes: usize, healthy: bool) -> Option<usize> {
+    let usable = |p: &Path| p.takes_words() && (!p.suspect || !healthy);
+    let time = |p: &Path| (links[p.link.index()].time_ns(bytes), p.link);
+    let medium = |p: &Path| links[p.link.index()].spec.medium;
+    let beaten =
+        |p: &Path| paths.iter().any(|q| usable(q) && medium(q) == medium(p) && time(q) < time(p));
+    let able = paths.iter().enumerate().filter(|(_, p)| usable(p) && p.can_send(bytes));
+    able.filter(|(_, p)| !beaten(p)).min_by_key(|(_, p)| time(p)).map(|(at, _)| at)
 }
 
 /// Decides anew which paths carry bulk; called whenever a path's state changes.
@@ -78,9 +105,11 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::reliable::Content;
+    use crate::time::Instant;
 
     fn link(latency_ns: u32, bytes_per_s: u64, medium: u32) -> Link {
-        Link { spec: LinkSpec { latency_ns, bytes_per_s, medium, ..LinkSpec::default() }, up: true }
+        Link::new(LinkSpec { latency_ns, bytes_per_s, medium, ..LinkSpec::default() })
     }
 
     fn paths(links: &[Link]) -> Vec<Path> {
@@ -108,6 +137,19 @@ mod tests {
         assert_eq!(urgent(&paths, &links, 100), Some(2));
         assign(&mut paths, &links);
         assert!(!paths[1].bulk && paths[2].bulk);
+    }
+
+    #[test]
+    fn a_full_window_is_not_gone_round_on_the_same_wire() {
+        let links = [link(3_000, 500_000_000, 0), link(8_000, 5_000_000_000, 0)];
+        let mut paths = paths(&links);
+        while paths[1].can_send(1472) {
+            paths[1].sender.note(Instant(1), Content::Nothing, false, true, 1472);
+        }
+        assert_eq!(urgent(&paths, &links, 100), Some(0));
+        assert_eq!(urgent(&paths, &links, 10_000), None);
+        let links = [link(3_000, 500_000_000, 1), link(8_000, 5_000_000_000, 0)];
+        assert_eq!(urgent(&paths, &links, 10_000), Some(0));
     }
 
     #[test]

@@ -6,14 +6,19 @@
 //! | `algorithm` | the barrier algorithms by name, and what they cost under LogP |
 //! | `steps` | the steps of one rank |
 //! | `barrier` | a rank's state in barrier after barrier, and the repair of lost frames |
+//! | `exchange` | reductions and exchanges of blocks: the rounds of one rank |
+//! | `operator` | what a reduction does with two elements |
 
 mod algorithm;
 mod barrier;
+pub mod exchange;
 #[cfg(test)]
 mod explore_tests;
+mod operator;
 mod slots;
 mod steps;
 
 pub use algorithm::{Algorithm, AlgorithmError, LogP};
 pub use barrier::{Barrier, Mark, Target};
+pub use operator::{Element, Operator};
 pub use steps::{Step, Steps};

@@ -9,10 +9,12 @@
 //! their size. A small one is copied out at once; a large one stays in the sender's memory until
 //! the receive is there, and is then placed once.
 
+mod collective;
 mod door;
 mod group;
 mod many;
 mod ops;
+mod reduce;
 mod remote;
 mod request;
 mod scope;
@@ -41,6 +43,7 @@ use crate::station::Station;
 use door::Door;
 pub use ops::Status;
 use ops::{Op, Owner, State};
+pub use reduce::Collective;
 use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};
 pub use scope::Scope;

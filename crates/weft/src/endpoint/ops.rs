@@ -6,6 +6,7 @@ use weft_proto::msg::matching::Posted;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId};
 
+use super::collective::{PartEnd, Running, Side};
 use super::many::Many;
 use super::remote::Landing;
 use super::turn::{Cookie, Occurrence};
@@ -50,6 +51,8 @@ pub(super) enum State {
     Remote,
     /// A peer's long put that is on its way into a window.
     Landing(Box<Landing>),
+    /// A collective operation.
+    Collective(Box<Running>),
     /// It has ended.
     Ended(Result<Status, Error>),
 }
@@ -63,6 +66,8 @@ pub(super) enum Owner {
     Nobody,
     /// The endpoint's boundary, by an [`Occurrence`].
     Boundary(Cookie),
+    /// A collective operation, one of whose messages it is.
+    Part { whole: u32, side: Side },
 }
 
 /// One operation.
@@ -87,6 +92,8 @@ pub(super) struct Ops {
     live: usize,
     /// For the endpoint's boundary, oldest first.
     pub(super) occurrences: VecDeque<Occurrence>,
+    /// For collective operations, oldest first.
+    pub(super) parts: VecDeque<PartEnd>,
     /// Counts the ends that somebody waits for.
     pub(super) ends: u32,
 }
@@ -157,6 +164,11 @@ impl Ops {
                 }
             }
             Owner::Nobody => drop(self.remove(slot)),
+            Owner::Part { whole, side } => {
+                self.ends = self.ends.wrapping_add(1);
+                self.remove(slot);
+                self.parts.push_back(PartEnd { whole, side, result });
+            }
         }
     }
 
@@ -203,6 +215,14 @@ impl Ops {
                 )
         };
         self.slots.iter().position(could).map(|slot| slot as u32)
+    }
+
+    /// The slots of the messages of a collective operation that are under way.
+    pub(super) fn parts_of(&self, whole: u32) -> Vec<u32> {
+        let is_part = |op: &Op| matches!(op.owner, Owner::Part { whole: of, .. } if of == whole);
+        let live = |op: &Op| !matches!(op.state, State::Free(_));
+        let found = self.slots.iter().enumerate().filter(|(_, op)| live(op) && is_part(op));
+        found.map(|(slot, _)| slot as u32).collect()
     }
 
     /// The slots of all operations with `peer` that it was to end and has not.

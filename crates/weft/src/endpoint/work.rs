@@ -8,6 +8,7 @@ use weft_sys::buf::Buf;
 use weft_sys::watch::Signal;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
+use super::collective::Collectives;
 use super::door::Door;
 use super::many::{self, MANY};
 use super::ops::{Ops, Owner, State, Status};
@@ -103,6 +104,7 @@ pub(super) struct EndpointWork {
     /// Messages of the context API that came here by mistake.
     pub(super) misdirected: u64,
     pub(super) remote: Remote,
+    pub(super) collectives: Collectives,
     /// Where an endpoint that was opened without a job lets in processes it does not know.
     pub(super) door: Option<Door>,
     /// Set when the tender has done something of which the boundary must be told.
@@ -131,6 +133,7 @@ impl EndpointWork {
             others,
             misdirected: 0,
             remote: Remote::default(),
+            collectives: Collectives::default(),
             door: None,
             signals: Vec::new(),
             groups: Groups::default(),
@@ -362,6 +365,9 @@ impl EndpointWork {
                 break;
             }
         }
+        if !self.ops.parts.is_empty() {
+            self.parts_ended();
+        }
         if !did && self.door.is_some() {
             self.answer_door();
         }
@@ -496,7 +502,12 @@ impl EndpointWork {
     /// Says who is told of the end of an operation that has just begun.
     #[inline]
     pub(super) fn entrust(&mut self, slot: u32, cookie: Option<Cookie>) {
-        let owner = cookie.map_or(Owner::Nobody, Owner::Boundary);
+        self.own(slot, cookie.map_or(Owner::Nobody, Owner::Boundary));
+    }
+
+    /// As [`EndpointWork::entrust`], for any owner.
+    #[inline]
+    pub(super) fn own(&mut self, slot: u32, owner: Owner) {
         // It may have ended already, if the peer has died.
         match self.ops.at(slot).state {
             State::Ended(_) => self.ops.entrust_ended(slot, owner),
@@ -528,6 +539,7 @@ impl EndpointWork {
             | State::Part { .. }
             | State::Remote
             | State::Landing(_)
+            | State::Collective(_)
             | State::Ended(_) => false,
         };
         if cancelled {
@@ -555,7 +567,7 @@ impl EndpointWork {
 /// Whether receives are matched with messages of this kind.
 #[inline]
 fn is_matched(kind: Kind) -> bool {
-    kind == Kind::TAGGED || kind == Kind::UNTAGGED
+    kind == Kind::TAGGED || kind == Kind::UNTAGGED || kind == Kind::COLLECTIVE
 }
 
 /// How a receive ends for which there was `room` bytes.

@@ -33,6 +33,10 @@ pub(super) struct Links {
     turn: usize,
     /// The link of the current frame.
     current: Option<usize>,
+    /// A link that was polled and has a frame, which nobody has seen yet.
+    found: Option<usize>,
+    /// From when until when no link wants to be polled whose polls cost a system call.
+    still_ns: (u64, u64),
     state_due_ns: u64,
     /// Whether there is a link whose polls cost nothing.
     any_free: bool,
@@ -53,6 +57,8 @@ impl Links {
             up: Vec::new(),
             turn: 0,
             current: None,
+            found: None,
+            still_ns: (u64::MAX, 0),
             state_due_ns: 0,
             any_free: false,
             warm_until_ns: Vec::new(),
@@ -156,6 +162,38 @@ impl Links {
         self.current.map_or(&[], |at| self.links[at].frame().bytes)
     }
 
+    /// Whether nothing has come and nothing is to be looked after: the shortest of all looks, for
+    /// who spins. Links are polled only if their polls are free.
+    #[inline]
+    pub(super) fn is_idle(&mut self, now: Instant) -> bool {
+        let still = self.still_ns.0 <= now.0 && now.0 < self.still_ns.1.min(self.state_due_ns);
+        if !still || self.current.is_some() || self.found.is_some() {
+            return false;
+        }
+        for (at, link) in self.links.iter_mut().enumerate() {
+            if self.warm_until_ns[at] == u64::MAX {
+                match link.poll() {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        self.found = Some(at);
+                        return false;
+                    }
+                    // It fails again, and will be dealt with, in the round that follows.
+                    Err(_) => return false,
+                }
+            }
+        }
+        true
+    }
+
+    /// Works out anew when the links with costly polls want none.
+    fn settle_still(&mut self) {
+        let costly = self.warm_until_ns.iter().filter(|until| **until != u64::MAX);
+        let from = costly.clone().max().copied().unwrap_or(0);
+        let until = costly.min().map_or(u64::MAX, |first| first + COSTLY_POLL_NS);
+        self.still_ns = if self.any_free { (from, until) } else { (u64::MAX, 0) };
+    }
+
     /// Gives the current frame back, moves to the next one, from any link, and hands it to the
     /// engine; `false` when none has come. Links whose polls cost a system call are passed over
     /// while nothing is expected from them (`eager`: something is) and another link's polls are
@@ -171,6 +209,9 @@ impl Links {
         let all = eager || !self.any_free;
         // The link of the last frame first: frames come in runs, and its frame must be given back.
         let last = self.current.take();
+        let found = self.found.take();
+        debug_assert!(last.is_none() || found.is_none(), "a frame is found in an idle poll");
+        let last = last.or(found);
         let first = last.unwrap_or(self.turn);
         let count = self.links.len();
         for step in 0..count {
@@ -182,7 +223,8 @@ impl Links {
                 self.warm_until_ns[at] = now.0;
             }
             let link = &mut self.links[at];
-            match link.poll() {
+            let polled = if found == Some(at) { Ok(true) } else { link.poll() };
+            match polled {
                 Ok(true) => {
                     // Round-trip times come from this, so for the first frame of a run the clock is
                     // read; polls that find nothing do with a time that is a little old.
@@ -202,6 +244,7 @@ impl Links {
             }
         }
         self.turn = if self.turn + 1 < self.links.len() { self.turn + 1 } else { 0 };
+        self.settle_still();
         false
     }
 
@@ -245,6 +288,7 @@ impl Links {
         let until = &mut self.warm_until_ns[at];
         if *until != u64::MAX {
             *until = now.0 + WARM_NS;
+            self.still_ns.0 = *until;
         }
     }
 
@@ -327,6 +371,7 @@ impl Links {
         for until in self.warm_until_ns.iter_mut().filter(|until| **until != u64::MAX) {
             *until = 0;
         }
+        self.still_ns = (u64::MAX, 0);
     }
 
     /// When a link wants to be polled though nothing arrives.

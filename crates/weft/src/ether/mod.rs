@@ -164,8 +164,9 @@ impl Ether {
         self.since_poll += 1;
         self.waiting_bytes += len + size_of::<Envelope>();
         self.since_poll_bytes += len;
-        // The first frames go as they fill, so that the receiver has something to do early.
-        let company = if self.since_poll_bytes < EARLY_BYTES { FULL_FRAME } else { FULL_BURST };
+        // The first frames go as they fill, so that the receiver has something to do early; then
+        // no burst is longer than all before it.
+        let company = self.since_poll_bytes.clamp(FULL_FRAME, FULL_BURST);
         if self.since_poll <= ALONE_MAX || self.waiting_bytes >= company {
             self.transmit(now);
         }
@@ -268,9 +269,7 @@ const LIVELY_NS: u64 = 100_000;
 /// Bytes of waiting messages that are worth a frame of their own: a frame's of the usual MTU.
 const FULL_FRAME: usize = 1400;
 /// Bytes of waiting messages that are worth a burst of their own, for who sends many.
-const FULL_BURST: usize = 16 * 1024;
-/// Bytes since the last poll that make a sender of many.
-const EARLY_BYTES: usize = 4 * 1024;
+const FULL_BURST: usize = 56 * 1024;
 
 impl Device for Ether {
     fn name(&self) -> &'static str {
@@ -411,6 +410,12 @@ impl Device for Ether {
         // A time that is a little old will do where a poll is next to nothing: what needs it
         // exactly reads the clock. Polls that cost a system call make it too old.
         self.now = self.now.max(Instant(now_ns));
+        let quiet = self.to_call.is_empty() && self.engine.is_idle(self.now);
+        if quiet && self.links.is_idle(self.now) {
+            self.since_poll = 0;
+            self.since_poll_bytes = 0;
+            return false;
+        }
         if self.links.is_warm(self.now) {
             self.polls = self.polls.wrapping_add(1);
             if self.polls.is_multiple_of(POLLS_PER_LOOK) {

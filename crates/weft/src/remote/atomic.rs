@@ -120,7 +120,7 @@ pub enum Scalar {
 }
 
 /// A number that elements are taken for, and what operations make of it.
-trait Number: Copy {
+pub(super) trait Number: Copy {
     fn read(bytes: &[u8]) -> Self;
     fn write(self, bytes: &mut [u8]);
     /// `None`: there is no such operation for the type.
@@ -158,6 +158,7 @@ macro_rules! whole_number {
     ($($number:ty),*) => {$(
         impl Number for $number {
             bytes_of!($number);
+            #[inline]
             fn combine(op: AtomicOp, t: Self, a: Self, c: Self) -> Option<Self> {
                 let truth = |yes: bool| Some(<$number>::from(yes));
                 match op {
@@ -187,6 +188,7 @@ macro_rules! real_number {
     ($($number:ty),*) => {$(
         impl Number for $number {
             bytes_of!($number);
+            #[inline]
             fn combine(op: AtomicOp, t: Self, a: Self, c: Self) -> Option<Self> {
                 let truth = |yes: bool| Some(if yes { 1.0 } else { 0.0 });
                 match op {
@@ -209,7 +211,7 @@ macro_rules! real_number {
 real_number!(f32, f64);
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Complex<T>(T, T);
+pub(super) struct Complex<T>(T, T);
 
 macro_rules! complex_number {
     ($($number:ty),*) => {$(
@@ -222,6 +224,7 @@ macro_rules! complex_number {
                 self.0.write(bytes);
                 self.1.write(&mut bytes[size_of::<$number>()..]);
             }
+            #[inline]
             fn combine(op: AtomicOp, t: Self, a: Self, c: Self) -> Option<Self> {
                 let zero = Complex(0.0, 0.0);
                 let truth = |yes: bool| Some(Complex(if yes { 1.0 } else { 0.0 }, 0.0));

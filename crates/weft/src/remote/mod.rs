@@ -7,6 +7,7 @@
 //! ([`Turn`](crate::endpoint::Turn)).
 
 mod atomic;
+mod fold;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,6 +19,7 @@ use crate::error::Error;
 
 pub(crate) use atomic::Change;
 pub use atomic::{AtomicOp, ELEMENTS_MAX, Scalar};
+pub(crate) use fold::{fold, reduces};
 
 /// The first key that is given out where none was asked for. Keys that programs choose are small,
 /// most often.

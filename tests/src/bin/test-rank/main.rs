@@ -1,6 +1,7 @@
 //! The rank program of the integration tests: plays the role that its arguments name, and tells
 //! what happens as lines `@RANK WORD ...`. Rank 0 takes orders from standard input.
 
+mod collect;
 mod flow;
 mod limits;
 mod loss;
@@ -90,6 +91,7 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "wait" => loss::wait(&rank),
         "anyone" => loss::anyone(&rank),
         "quit" => loss::quit(&rank),
+        "collect" => collect::collect(&rank, number(0, 5000)? as usize),
         "compute" => talk::compute(&rank, number(0, 6)?),
         "talk" => talk::talk(&rank, number(0, 3)?),
         "serve" => talk::serve(&rank),

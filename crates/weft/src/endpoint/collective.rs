@@ -1,0 +1,404 @@
+//! Executes collective operations: each is an operation like others, and its messages are
+//! operations that belong to it.
+//!
+//! Messages have a kind of their own, so no receive of a user meets them, and the operation's
+//! number as their tag: two may be under way at once, as long as all ranks start them in the same
+//! order. `data` is a digest of what the sender believes to take part in.
+//!
+//! When a rank fails (a peer has died, or does something else), it tells so in place of every
+//! message that it still owed, and takes what it was still owed into nothing. So a death reaches
+//! all, also those who exchange nothing with the dead; nobody waits for ever, and nothing is left.
+
+use std::sync::Arc;
+
+use weft_proto::msg::matching::Want;
+use weft_sys::buf::Buf;
+use weft_wire::{Envelope, Kind, PeerId};
+
+use super::ops::{Owner, State, Status};
+use super::work::{EndpointWork, Outgoing, Started};
+use crate::collective::Operator;
+use crate::collective::exchange::{Act, Area, Exchange, Move, Round, Span, What};
+use crate::error::Error;
+
+/// In `flags`: the sender has failed; `data` is 1 + the rank that died, or 0.
+const FAILED: u8 = 1;
+
+/// Bytes that are combined at one go: operands and result fit the nearest cache.
+const CHUNK: usize = 4 << 10;
+
+/// Ranks that do something together.
+#[derive(Clone, Debug)]
+pub(crate) struct Team {
+    /// The peers by their rank in the team; `None` where they have the same numbers.
+    pub(crate) members: Option<Arc<[u32]>>,
+    /// The tag of all messages of one operation.
+    pub(crate) tag: u64,
+}
+
+impl Team {
+    fn peer(&self, rank: u32) -> PeerId {
+        let member = |members: &Arc<[u32]>| members.get(rank as usize).copied();
+        PeerId(self.members.as_ref().map_or(Some(rank), member).unwrap_or(u32::MAX))
+    }
+}
+
+/// Which message of a collective operation an operation is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Side {
+    Send,
+    Receive,
+}
+
+/// The end of a message of a collective operation.
+pub(super) struct PartEnd {
+    /// The collective operation's slot. It does not end before its parts have.
+    pub(super) whole: u32,
+    pub(super) side: Side,
+    pub(super) result: Result<Status, Error>,
+}
+
+/// How far a message of the current round is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// There is none, or it is through.
+    Through,
+    /// It is under way.
+    UnderWay,
+    /// It came to nothing: it is still owed.
+    Owed,
+}
+
+/// A collective operation that is under way.
+#[derive(Debug)]
+pub(super) struct Running {
+    exchange: Exchange,
+    operator: Option<Operator>,
+    team: Team,
+    digest: u64,
+    /// Input, work and scratch memory, by [`Area`].
+    memory: [Buf; 3],
+    at: u32,
+    send: Stage,
+    receive: Stage,
+    failed: Option<Error>,
+}
+
+/// What executing needs besides the operations.
+#[derive(Default)]
+pub(super) struct Collectives {
+    /// Scratch memory to be used again.
+    scratch: Vec<Vec<u8>>,
+    left: Vec<u8>,
+    right: Vec<u8>,
+    /// Collective operations of the whole job so far.
+    pub(super) started: u64,
+}
+
+/// Scratch memory that is kept, pieces and bytes of each.
+const SCRATCH_KEPT: (usize, usize) = (4, 1 << 20);
+
+impl Collectives {
+    fn take_scratch(&mut self, len: usize) -> Buf {
+        if len == 0 {
+            return Buf::empty();
+        }
+        let mut scratch = self.scratch.pop().unwrap_or_default();
+        scratch.resize(len, 0);
+        Buf::from_vec(scratch)
+    }
+
+    fn give_back(&mut self, scratch: Buf) {
+        if let Some(scratch) = scratch.into_vec()
+            && self.scratch.len() < SCRATCH_KEPT.0
+            && scratch.capacity() <= SCRATCH_KEPT.1
+        {
+            self.scratch.push(scratch);
+        }
+    }
+
+    /// Combines `span`, which is `own`, with the start of `scratch`.
+    fn combine(&mut self, operator: &Operator, own: &Buf, scratch: &Buf, act: (Span, bool)) {
+        let (span, theirs_first) = act;
+        let chunk = (CHUNK / operator.unit()).max(1) * operator.unit();
+        let (first, second) = if theirs_first { (scratch, own) } else { (own, scratch) };
+        let start = |of_theirs: bool| if of_theirs { 0 } else { span.at };
+        for done in (0..span.len).step_by(chunk) {
+            let len = chunk.min(span.len - done);
+            self.left.resize(len, 0);
+            self.right.resize(len, 0);
+            first.read(start(theirs_first) + done, &mut self.left);
+            second.read(start(!theirs_first) + done, &mut self.right);
+            operator.apply(&mut self.left, &self.right);
+            own.write(span.at + done, &self.left);
+        }
+    }
+}
+
+/// A number that differs for ranks that believe different things.
+fn digest(exchange: &Exchange, operator: Option<&Operator>) -> u64 {
+    let Exchange { what, way, ordered, size, unit, count, .. } = *exchange;
+    let kind = match what {
+        What::Broadcast { root } => (1, root),
+        What::Reduce { root } => (2, root),
+        What::Allreduce => (3, 0),
+        What::Gather { root } => (4, root),
+        What::Scatter { root } => (5, root),
+        What::Allgather => (6, 0),
+        What::Alltoall => (7, 0),
+    };
+    let operator = operator.map_or(u64::MAX, Operator::code);
+    let words = [
+        kind.0,
+        u64::from(kind.1),
+        way as u64,
+        u64::from(ordered),
+        u64::from(size),
+        unit as u64,
+        count as u64,
+        operator,
+    ];
+    // The constant is FNV's; any mixing does.
+    words.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
+        (sum ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23)
+    })
+}
+
+impl Running {
+    fn span(&self, span: Span) -> Buf {
+        self.memory[span.area as usize].range(span.at, span.len)
+    }
+
+    fn round(&self) -> Option<Round> {
+        self.exchange.round(self.at)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.send != Stage::UnderWay && self.receive != Stage::UnderWay
+    }
+
+    fn stage(&mut self, side: Side) -> &mut Stage {
+        match side {
+            Side::Send => &mut self.send,
+            Side::Receive => &mut self.receive,
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
+    }
+
+    fn want(&self, rank: u32) -> Want {
+        let source = Some(self.team.peer(rank));
+        Want { source, tag: self.team.tag, ignore: 0, kind: Kind::COLLECTIVE }
+    }
+
+    fn envelope(&self) -> Envelope {
+        let (tag, data) = (self.team.tag, self.digest);
+        Envelope { tag, data, kind: Kind::COLLECTIVE, ..Envelope::default() }
+    }
+
+    /// Whether a message is what its receiver waits for.
+    fn check(&self, status: &Status, wanted: usize) -> Result<(), Error> {
+        let peer = PeerId(status.source);
+        if status.envelope.flags & FAILED != 0 {
+            return Err(match status.envelope.data.checked_sub(1) {
+                Some(dead) => Error::PeerDead {
+                    peer: PeerId(dead as u32),
+                    name: "a rank of the same collective operation".into(),
+                    why: format!("rank {} says so", status.source),
+                },
+                None => Error::Mismatch { peer, why: "gave a collective operation up".into() },
+            });
+        }
+        if status.envelope.data != self.digest || status.len != wanted {
+            return Err(Error::Mismatch { peer, why: "does something else".into() });
+        }
+        Ok(())
+    }
+}
+
+impl EndpointWork {
+    /// Starts a collective operation: `input` is only read, `work` filled or changed in place; they
+    /// have the lengths that `exchange` says. Gives its slot.
+    pub(super) fn collect(
+        &mut self,
+        exchange: Exchange,
+        operator: Option<Operator>,
+        team: Team,
+        input: Buf,
+        work: Buf,
+    ) -> u32 {
+        let digest = digest(&exchange, operator.as_ref());
+        let scratch = self.collectives.take_scratch(exchange.scratch_len());
+        // A vector stays with the operation, which gives it back.
+        let memory = [input, work.clone(), scratch];
+        let (send, receive) = (Stage::Through, Stage::Through);
+        let running = Running {
+            exchange,
+            operator,
+            team,
+            digest,
+            memory,
+            at: 0,
+            send,
+            receive,
+            failed: None,
+        };
+        let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), work);
+        let mut running = Box::new(running);
+        self.begin_round(slot, &mut running);
+        self.go_on(slot, running);
+        self.parts_ended();
+        slot
+    }
+
+    /// Takes the ends of messages of collective operations, and what follows from them.
+    pub(super) fn parts_ended(&mut self) {
+        while let Some(PartEnd { whole, side, result }) = self.ops.parts.pop_front() {
+            let state = std::mem::replace(&mut self.ops.at(whole).state, State::Waiting);
+            let State::Collective(mut running) = state else { continue };
+            self.part_ended(&mut running, side, result);
+            self.go_on(whole, running);
+        }
+    }
+
+    fn part_ended(&mut self, running: &mut Running, side: Side, result: Result<Status, Error>) {
+        let wanted = running.round().and_then(|round| round.receive).map_or(0, |m| m.span.len);
+        let checked = match (&result, side) {
+            (Ok(status), Side::Receive) => running.check(status, wanted),
+            (Ok(_), Side::Send) => Ok(()),
+            // A receive that is too short has met a message that is none of ours.
+            (Err(Error::Truncated { status, .. }), _) => running.check(status, wanted),
+            (Err(error), _) => Err(error.clone()),
+        };
+        // A message that was taken back is followed by why.
+        let again = matches!(result, Err(Error::Withdrawn { .. }));
+        let through = matches!(result, Ok(_) | Err(Error::Truncated { .. }));
+        *running.stage(side) = if through { Stage::Through } else { Stage::Owed };
+        match checked {
+            Ok(()) | Err(Error::Cancelled) => {}
+            Err(_) if again => {}
+            Err(error) => running.fail(error),
+        }
+    }
+
+    /// Does what can be done without waiting. Puts `running` back where it belongs.
+    fn go_on(&mut self, slot: u32, mut running: Box<Running>) {
+        loop {
+            if running.failed.is_some() {
+                return self.give_up(slot, running);
+            }
+            if !running.is_idle() {
+                break;
+            }
+            if running.receive == Stage::Owed {
+                let wanted = running.round().and_then(|round| round.receive);
+                self.start_part(slot, &mut running, Side::Receive, wanted);
+                break;
+            }
+            let Some(round) = running.round() else {
+                return self.complete(slot, running, None);
+            };
+            self.act(&running, round.after);
+            running.at += 1;
+            self.begin_round(slot, &mut running);
+        }
+        self.ops.at(slot).state = State::Collective(running);
+    }
+
+    fn begin_round(&mut self, slot: u32, running: &mut Running) {
+        let Some(round) = running.round() else { return };
+        self.act(running, round.before);
+        self.start_part(slot, running, Side::Receive, round.receive);
+        self.start_part(slot, running, Side::Send, round.send);
+    }
+
+    fn start_part(&mut self, whole: u32, running: &mut Running, side: Side, message: Option<Move>) {
+        *running.stage(side) = Stage::Through;
+        let Some(Move { rank, span }) = message else { return };
+        let buf = running.span(span);
+        let owner = Owner::Part { whole, side };
+        if side == Side::Receive {
+            running.receive = Stage::UnderWay;
+            self.receive(running.want(rank), buf, owner);
+            return;
+        }
+        match self.send(running.team.peer(rank), &running.envelope(), Outgoing::Kept(&buf)) {
+            Ok(Started::Ended) => {}
+            Ok(Started::Slot(slot)) => {
+                running.send = Stage::UnderWay;
+                self.own(slot, owner);
+            }
+            Err(error) => {
+                running.send = Stage::Owed;
+                running.fail(error);
+            }
+        }
+    }
+
+    fn act(&mut self, running: &Running, act: Act) {
+        let Running { exchange, operator, memory, .. } = running;
+        let [_, own, scratch] = memory;
+        match act {
+            Act::Nothing => {}
+            Act::Combine { span, theirs_first } => {
+                debug_assert_eq!(span.area, Area::Work);
+                let operator = operator.as_ref().expect("a reduction has an operator");
+                self.collectives.combine(operator, own, scratch, (span, theirs_first));
+            }
+            Act::Blocks { from, to, order } => {
+                let block = exchange.block();
+                let (from, to) = (&memory[from as usize], &memory[to as usize]);
+                order.each(exchange.size as usize, |source, target| {
+                    from.range(source * block, block).copy_to(&to.range(target * block, block));
+                });
+            }
+        }
+    }
+
+    /// The operation has failed: takes back what is under way, and when that has ended, tells the
+    /// others and ends.
+    #[cold]
+    fn give_up(&mut self, slot: u32, running: Box<Running>) {
+        if !running.is_idle() {
+            // Put back first: what is cancelled is told in `parts`.
+            self.ops.at(slot).state = State::Collective(running);
+            for part in self.ops.parts_of(slot) {
+                self.cancel(part);
+            }
+            return;
+        }
+        let error = running.failed.clone();
+        let dead = match &error {
+            Some(Error::PeerDead { peer, .. } | Error::PeerClosed { peer, .. }) => {
+                1 + u64::from(peer.0)
+            }
+            _ => 0,
+        };
+        let farewell = Envelope { flags: FAILED, data: dead, ..running.envelope() };
+        let (mut send, mut receive) = (running.send, running.receive);
+        for at in running.at.. {
+            let Some(round) = running.exchange.round(at) else { break };
+            if let Some(message) = round.receive.filter(|_| receive == Stage::Owed) {
+                self.receive(running.want(message.rank), Buf::empty(), Owner::Nobody);
+            }
+            if let Some(message) = round.send.filter(|_| send == Stage::Owed) {
+                // One that is gone needs no word.
+                let _ = self.send_copy(running.team.peer(message.rank), &farewell, &[]);
+            }
+            (send, receive) = (Stage::Owed, Stage::Owed);
+        }
+        self.complete(slot, running, error);
+    }
+
+    fn complete(&mut self, slot: u32, running: Box<Running>, error: Option<Error>) {
+        let Running { exchange, memory: [input, work, scratch], .. } = *running;
+        self.collectives.give_back(scratch);
+        // The user's memory is given up before the end is told.
+        drop((input, work));
+        let envelope = Envelope { kind: Kind::COLLECTIVE, ..Envelope::default() };
+        let status = Status { source: exchange.rank, envelope, len: exchange.work_len() };
+        self.ops.end(slot, error.map_or(Ok(status), Err));
+    }
+}

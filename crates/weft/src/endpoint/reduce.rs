@@ -1,0 +1,214 @@
+//! Collective operations of all ranks of a job, over ordinary messages: broadcast, reductions, and
+//! exchanges of blocks.
+//!
+//! All ranks must call the same ones in the same order, with the same root, lengths and operator; a
+//! rank that sees another do something else ends in [`Error::Mismatch`]. If a rank dies, the others
+//! that had not finished end in [`Error::PeerDead`], whomever they were waiting for; what their
+//! memory has in it then is unspecified.
+//!
+//! Operands are combined in an order that depends on the number of ranks, the root, the number of
+//! elements and the operator, and on nothing else: sums of floating-point numbers are the same bit
+//! for bit in every run, and with [`Endpoint::allreduce`] at every rank.
+
+use weft_sys::buf::{Buf, lend};
+use weft_sys::plain::{bytes, bytes_mut};
+
+use super::collective::Team;
+use super::{Endpoint, Request, request};
+use crate::collective::exchange::{Exchange, What};
+use crate::collective::{Element, Operator};
+use crate::error::Error;
+use crate::remote::AtomicOp;
+
+/// A collective operation: what is done, and the lengths.
+#[derive(Clone, Debug)]
+pub struct Collective {
+    /// What is done.
+    pub what: What,
+    /// Bytes of an element.
+    pub unit: usize,
+    /// Elements of a block, or of the whole data where there are no blocks.
+    pub count: usize,
+    /// What reductions do with two elements.
+    pub operator: Option<Operator>,
+}
+
+impl Collective {
+    /// One that moves `count` elements of `unit` bytes without combining them.
+    pub fn moving(what: What, unit: usize, count: usize) -> Collective {
+        Collective { what, unit, count, operator: None }
+    }
+
+    /// One that combines `count` elements.
+    pub fn reducing(what: What, operator: Operator, count: usize) -> Collective {
+        Collective { what, unit: operator.unit(), count, operator: Some(operator) }
+    }
+
+    /// The part of `rank`, if it makes sense.
+    fn exchange(&self, rank: u32, size: u32) -> Result<Exchange, Error> {
+        let Collective { what, unit, count, .. } = *self;
+        if let Some(root) = what.root().filter(|root| *root >= size) {
+            let why =
+                format!("there is no rank {root} to be the root: ranks are 0 to {}", size - 1);
+            return Err(Error::collective(why));
+        }
+        let all = unit.checked_mul(count).and_then(|block| block.checked_mul(size as usize + 3));
+        if all.is_none() {
+            let why = format!("{count} elements of {unit} bytes at {size} ranks are too many");
+            return Err(Error::collective(why));
+        }
+        let combines = matches!(what, What::Reduce { .. } | What::Allreduce);
+        if combines != self.operator.is_some() {
+            let why = "reductions need an operator, and other operations must not have one";
+            return Err(Error::collective(why));
+        }
+        let exchange = Exchange::new(what, rank, size, unit, count);
+        let ordered = self.operator.as_ref().is_some_and(|operator| !operator.commutes());
+        Ok(if ordered { exchange.in_order() } else { exchange })
+    }
+}
+
+fn check(name: &str, has: usize, wanted: usize, unit: usize) -> Result<(), Error> {
+    if has == wanted {
+        return Ok(());
+    }
+    let unit = unit.max(1);
+    let (has, wanted) = (has / unit, wanted / unit);
+    Err(Error::collective(format!("{name} has {has} elements where {wanted} are needed")))
+}
+
+impl Endpoint {
+    /// Starts a collective operation on memory that stays valid by its [`Buf`]. `input` is only
+    /// read: the blocks to scatter, or of alltoall, or the block to gather. `work` is filled, or
+    /// for broadcast and reductions changed in place. Memory that a rank has no part in is empty:
+    /// `input` of ranks that are not the root of a scatter, `work` of those that are not the root
+    /// of a gather.
+    ///
+    /// # Errors
+    /// [`Error::Collective`] if lengths do not fit, or the endpoint belongs to no job.
+    pub fn start_collective(
+        &self,
+        collective: &Collective,
+        input: Buf,
+        work: Buf,
+    ) -> Result<Request, Error> {
+        if self.address.is_some() {
+            return Err(Error::collective(
+                "the endpoint belongs to no job: open it on a job's context",
+            ));
+        }
+        let exchange = collective.exchange(self.rank(), self.size())?;
+        check("the memory to read", input.len(), exchange.input_len(), exchange.unit)?;
+        check("the memory to fill", work.len(), exchange.work_len(), exchange.unit)?;
+        let mut state = self.station.lock();
+        state.collectives.started += 1;
+        let team = Team { members: None, tag: state.collectives.started };
+        let operator = collective.operator.clone();
+        let slot = state.collect(exchange, operator, team, input, work);
+        Ok(request(&mut state, slot))
+    }
+
+    /// Starts a collective operation on vectors; `work` comes back with its end.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::start_collective`].
+    pub fn icollective(
+        &self,
+        collective: &Collective,
+        input: Vec<u8>,
+        work: Vec<u8>,
+    ) -> Result<Request, Error> {
+        self.start_collective(collective, Buf::from_vec(input), Buf::from_vec(work))
+    }
+
+    /// Does a collective operation, and waits for its end.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::start_collective`], and [`Error::PeerDead`], [`Error::PeerClosed`],
+    /// [`Error::Mismatch`].
+    pub fn collective(
+        &self,
+        collective: &Collective,
+        input: &[u8],
+        work: &mut [u8],
+    ) -> Result<(), Error> {
+        lend(|loans| {
+            let request = self.start_collective(collective, loans.read(input), loans.fill(work))?;
+            self.wait(request).map(drop)
+        })
+    }
+
+    fn moving<T: Element>(&self, what: What, from: &[T], into: &mut [T]) -> Result<(), Error> {
+        let size = self.size().max(1) as usize;
+        let count = match what {
+            What::Scatter { .. } => into.len(),
+            What::Alltoall => from.len() / size,
+            What::Gather { .. } | What::Allgather => from.len(),
+            _ => into.len(),
+        };
+        let collective = Collective::moving(what, size_of::<T>(), count);
+        self.collective(&collective, bytes(from), bytes_mut(into))
+    }
+
+    /// Gives `data` of rank `root` to all.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::collective`].
+    pub fn broadcast<T: Element>(&self, root: u32, data: &mut [T]) -> Result<(), Error> {
+        self.moving(What::Broadcast { root }, &[], data)
+    }
+
+    /// Combines the `data` of all ranks, element by element, into that of rank `root`; what the
+    /// others have in theirs afterwards is unspecified.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::collective`].
+    pub fn reduce<T: Element>(&self, root: u32, op: AtomicOp, data: &mut [T]) -> Result<(), Error> {
+        let operator = Operator::new(op, T::SCALAR)?;
+        let collective = Collective::reducing(What::Reduce { root }, operator, data.len());
+        self.collective(&collective, &[], bytes_mut(data))
+    }
+
+    /// Combines the `data` of all ranks, element by element, into that of all.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::collective`].
+    pub fn allreduce<T: Element>(&self, op: AtomicOp, data: &mut [T]) -> Result<(), Error> {
+        let operator = Operator::new(op, T::SCALAR)?;
+        let collective = Collective::reducing(What::Allreduce, operator, data.len());
+        self.collective(&collective, &[], bytes_mut(data))
+    }
+
+    /// Brings each rank's `block` to rank `root`, whose `into` has them in the order of ranks; at
+    /// the others `into` is empty.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::collective`].
+    pub fn gather<T: Element>(&self, root: u32, block: &[T], into: &mut [T]) -> Result<(), Error> {
+        self.moving(What::Gather { root }, block, into)
+    }
+
+    /// Gives each rank its block of rank `root`'s `from`; at the others `from` is empty.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::collective`].
+    pub fn scatter<T: Element>(&self, root: u32, from: &[T], block: &mut [T]) -> Result<(), Error> {
+        self.moving(What::Scatter { root }, from, block)
+    }
+
+    /// Brings each rank's `block` to all ranks, whose `into` has them in the order of ranks.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::collective`].
+    pub fn allgather<T: Element>(&self, block: &[T], into: &mut [T]) -> Result<(), Error> {
+        self.moving(What::Allgather, block, into)
+    }
+
+    /// Gives each rank its block of `from`; `into` has a block of each, in the order of ranks.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::collective`].
+    pub fn alltoall<T: Element>(&self, from: &[T], into: &mut [T]) -> Result<(), Error> {
+        self.moving(What::Alltoall, from, into)
+    }
+}

@@ -1,0 +1,59 @@
+//! Collective operations of real processes, on one node and on several.
+
+use weft_tests::job::{Cluster, Job, KILL, signal};
+
+use super::{RANK, WEFT};
+
+/// Starts the role with `n` ranks, on this node or a lab's.
+fn ranks(lab: Option<&Cluster>, n: u32, max: &str) -> Job {
+    let n = n.to_string();
+    let mut arguments = vec!["-n", &n, "--keep-going"];
+    if let Some(lab) = lab {
+        arguments.extend(["--lab", lab.name()]);
+    }
+    arguments.extend(["--", RANK, "collect", max]);
+    Job::start(WEFT, &arguments, &[("WEFT_PEER_LIMIT_S", "2")])
+}
+
+fn run(mut job: Job, rounds: u64) {
+    job.grows("@0 rounds", rounds);
+    job.order("stop");
+    job.ends_well();
+}
+
+#[test]
+fn they_are_right_on_one_node() {
+    for n in [1, 2, 3, 6] {
+        run(ranks(None, n, "5000"), 20);
+    }
+    run(ranks(None, 3, "200000"), 10);
+}
+
+#[test]
+fn they_are_right_across_nodes() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=3") else { return };
+    for n in [3, 5] {
+        run(ranks(Some(&lab), n, "5000"), 20);
+    }
+    run(ranks(Some(&lab), 3, "200000"), 10);
+}
+
+#[test]
+fn the_death_of_one_ends_them_for_all() {
+    let lab = Cluster::new(WEFT, "nodes=3");
+    for lab in [None, lab.as_ref()] {
+        for victim in [1, 4] {
+            let mut job = ranks(lab, 5, "3000");
+            let pids: Vec<u32> = (0..5).map(|rank| job.rank(rank)).collect();
+            job.grows("@0 rounds", 5);
+            signal(pids[victim], KILL);
+            for rank in (0..5).filter(|rank| *rank != victim) {
+                let said = job.says(&format!("@{rank} fails:"));
+                let named = said.contains(&format!("rank {victim} "));
+                // Who ends first because of it is gone for those who come later.
+                assert!(named || said.contains("has ended"), "rank {rank}: {said}");
+            }
+            job.ends();
+        }
+    }
+}
