@@ -21,7 +21,8 @@ mod what {
     pub(super) const RELEASED: u8 = 2;
     pub(super) const ASK_ENTERED: u8 = 3;
     pub(super) const ASK_RELEASED: u8 = 4;
-    /// The sender has left the barrier, and its group: sent as a message, which arrives.
+    /// The sender has left the barrier, and its group: sent as a message, which arrives. Instead of
+    /// a slot: 1 more than the rank of the member that it found gone, or 0.
     pub(super) const LEFT: u8 = 5;
 }
 
@@ -141,6 +142,8 @@ pub(super) struct Run {
     asking: Asking,
     /// Why the barrier will never end.
     error: Option<Error>,
+    /// Who was found gone first, by rank in the group.
+    gone: Option<u32>,
     pub(super) count: Count,
 }
 
@@ -165,6 +168,7 @@ impl Run {
             number: 0,
             asking: Asking::new(plan.one_node),
             error: None,
+            gone: None,
             count: Count::default(),
         }
     }
@@ -264,6 +268,9 @@ impl Run {
         let Some((number, slot)) = body(payload) else { return false };
         if what == what::LEFT {
             self.finish(number, out);
+            if let Some(&peer) = out.team.peers.get((slot as usize).wrapping_sub(1)) {
+                self.fail(told_of(peer, out.team.peers[from as usize]), None);
+            }
             return true;
         }
         let part = match which {
@@ -313,25 +320,35 @@ impl Run {
         }
     }
 
-    /// A member is gone, or cannot be waited for: no barrier ends any more.
-    pub(super) fn fail(&mut self, why: Error) {
+    /// No barrier ends any more: `gone` is the member that is missing, by its rank in the group.
+    pub(super) fn fail(&mut self, why: Error, gone: Option<u32>) {
         if self.error.is_none() {
             self.error = Some(why);
+            self.gone = gone;
             self.asking.stop(0);
         }
     }
 
-    /// What is said to all at the end, so that nobody waits for a datagram that was lost; nothing
-    /// if there was no barrier, or one is not over.
+    /// What is said to all at the end, so that nobody waits for a datagram that was lost, and that
+    /// they name who was missing, not who gave up because of that. Nothing where there is nothing
+    /// to say.
     pub(super) fn farewell(&self, team: &Team) -> Option<[u8; HEADING_LEN + BODY_LEN]> {
-        if self.count.left == 0 {
+        if self.count.left == 0 && self.gone.is_none() {
             return None;
         }
+        let gone = self.gone.map_or(0, |rank| rank + 1);
         let mut bytes = [0; HEADING_LEN + BODY_LEN];
         bytes[..HEADING_LEN].copy_from_slice(&team.heading(kind::BARRIER, what::LEFT));
         bytes[HEADING_LEN..HEADING_LEN + 8].copy_from_slice(&self.count.left.to_le_bytes());
+        bytes[HEADING_LEN + 8..].copy_from_slice(&gone.to_le_bytes());
         Some(bytes)
     }
+}
+
+#[cold]
+fn told_of(peer: PeerId, by: PeerId) -> Error {
+    let name = "a member of this group".into();
+    Error::PeerDead { peer, name, why: format!("rank {by} has found it gone") }
 }
 
 #[inline]

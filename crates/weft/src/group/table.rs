@@ -219,7 +219,7 @@ impl Groups {
         let taken = if plan == out.team.plan {
             barrier.take(from, which, what, payload, &mut out)
         } else {
-            barrier.fail(other_plan(peer));
+            barrier.fail(other_plan(peer), None);
             true
         };
         let ended = was_inside && barrier.ended().is_some();
@@ -258,7 +258,7 @@ impl Groups {
             let Some(opened) = self.open(&mut *device, slot) else { continue };
             let Opened { barrier, machines, mut out } = opened;
             let Some(rank) = out.team.peers.iter().position(|p| *p == peer) else { continue };
-            barrier.fail(why.clone());
+            barrier.fail(why.clone(), Some(rank as u32));
             for (_, machine) in machines {
                 machine.gone(rank as u32, why, &mut out);
             }
