@@ -1,6 +1,6 @@
 //! Frames and addresses from the network.
 
-use weft_wire::{Address, Chunk, HEADER_LEN, HELLO_LEN, Header, Hello, JobKey};
+use weft_wire::{Address, Chunk, HEADER_LEN, HELLO_LEN, Header, Hello, JobKey, ORIGIN_LEN, Origin};
 
 /// What a receiver does with a frame before it knows anything of it. Nothing may panic, and what is
 /// taken must lie inside the frame.
@@ -11,6 +11,8 @@ pub fn frame(bytes: &[u8]) {
         // Whatever the header says, its check must not panic; that a random tag fits is out of
         // reach.
         assert!(header.verify(&key.connection(1, 2), bytes).is_err());
+        assert!(header.verify(&key.everyone(1), bytes).is_err());
+        assert_eq!(Origin::decode(header.body(bytes)).is_some(), header.len as usize >= ORIGIN_LEN);
         chunks(bytes, HEADER_LEN + usize::from(header.len));
     }
     chunks(bytes, bytes.len());

@@ -25,6 +25,7 @@ pub struct Cluster {
 enum Seen {
     Message(PeerId, Envelope, Vec<u8>),
     Announced(PeerId, Envelope, u64, Ticket),
+    Datagram(PeerId, Vec<u8>),
     Done(OpId),
     Failed(OpId, Error),
     Dead(PeerId, Error),
@@ -44,6 +45,8 @@ pub fn run(most: usize, make: impl Fn(usize) -> Vec<Box<dyn Device>>) {
     full_then_drained(cluster(few.min(2)));
     held(cluster(few.min(2)));
     too_long(cluster(few.min(2)));
+    datagrams(cluster(most));
+    multicasts(cluster(most));
     said_just_before_close(cluster(few.min(2)));
 }
 
@@ -72,6 +75,7 @@ impl Cluster {
             Event::Announced { peer, envelope, len, ticket } => {
                 Seen::Announced(peer, envelope, len, ticket)
             }
+            Event::Datagram { peer, bytes } => Seen::Datagram(peer, bytes.to_vec()),
             Event::Done { op } => Seen::Done(op),
             Event::Failed { op, error } => Seen::Failed(op, error),
             Event::Dead { peer, error } => Seen::Dead(peer, error),
@@ -157,6 +161,56 @@ impl Cluster {
     }
 }
 
+/// Datagrams of all lengths come whole if they come, and whoever goes on sending gets one through.
+fn datagrams(mut cluster: Cluster) {
+    for (from, to) in cluster.pairs() {
+        let max = cluster.devices[from].datagram_max();
+        assert!(max >= 256, "{max} bytes are too few to be of use");
+        let long = cluster.devices[from].datagram(PeerId(to as u32), &vec![0; max + 1]);
+        assert!(matches!(long, Err(SendError::Failed(Error::TooLong { .. }))), "{long:?}");
+        for len in [0, 1, 28, max] {
+            let bytes = pattern((from * 1000 + to * 10 + len) as u64, len);
+            let started = Instant::now();
+            'sent: loop {
+                let _ = cluster.devices[from].datagram(PeerId(to as u32), &bytes);
+                for at in 0..cluster.len() {
+                    while let Some(seen) = cluster.poll(at) {
+                        let Seen::Datagram(peer, got) = seen else { panic!("{seen:?}") };
+                        let source = if cluster.len() == 1 { 0 } else { peer.index() };
+                        if (source, at) == (from, to) && got == bytes {
+                            break 'sent;
+                        }
+                    }
+                }
+                assert!(started.elapsed() < PATIENCE, "no datagram comes from {from} to {to}");
+            }
+        }
+    }
+}
+
+/// A multicast reaches all whom it is for, and nobody twice where nothing is repeated; after a few
+/// it is found out who hears it.
+fn multicasts(mut cluster: Cluster) {
+    let others: Vec<PeerId> = (1..cluster.len() as u32).map(PeerId).collect();
+    for round in 0..30u64 {
+        let bytes = pattern(round, 24);
+        let mut missing = others.clone();
+        let started = Instant::now();
+        while !missing.is_empty() {
+            cluster.devices[0].multicast(&missing, &bytes);
+            for at in (0..cluster.len()).chain(0..cluster.len()) {
+                while let Some(seen) = cluster.poll(at) {
+                    let Seen::Datagram(PeerId(0), got) = seen else { panic!("{seen:?}") };
+                    if got == bytes {
+                        missing.retain(|peer| peer.index() != at);
+                    }
+                }
+            }
+            assert!(started.elapsed() < PATIENCE, "{missing:?} hear nothing");
+        }
+    }
+}
+
 /// The other end of a small cluster's first device: itself, if it is alone.
 fn other(cluster: &Cluster) -> usize {
     cluster.len() - 1
@@ -231,6 +285,7 @@ fn order_and_sizes(mut cluster: Cluster, seed: u64) {
             arrived
         }
         Seen::Failed(_, error) | Seen::Dead(_, error) => panic!("{error}"),
+        Seen::Datagram(..) => panic!("nobody sent one"),
     };
     for k in 0..each {
         for &(from, to) in &pairs {
@@ -358,6 +413,7 @@ fn withdrawn(mut cluster: Cluster) {
                 open -= i32::from(!withdrawn);
             }
             Seen::Dead(peer, error) => panic!("peer {peer} is dead: {error}"),
+            Seen::Datagram(..) => panic!("nobody sent one"),
         }
         after && open == 0
     });

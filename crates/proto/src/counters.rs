@@ -28,6 +28,18 @@ counters! {
     messages_sent,
     /// Eager messages given to the owner.
     messages_received,
+    /// Datagrams sent to one.
+    datagrams_sent,
+    /// Datagrams received, whether sent to one or to everyone.
+    datagrams_received,
+    /// Datagrams not sent because the peer was not connected yet, or no link took them.
+    datagrams_unsent,
+    /// Datagrams sent to everyone.
+    multicasts_sent,
+    /// Frames that asked who hears what is sent to everyone.
+    hear_probes_sent,
+    /// Answers to such frames.
+    hear_answers_sent,
     /// Messages announced.
     announced,
     /// Messages of which pieces were sent before they were pulled.

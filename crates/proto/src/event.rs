@@ -99,6 +99,13 @@ pub enum Incoming {
         /// Where it lies in the frame.
         range: Range<usize>,
     },
+    /// A datagram: `frame[range]`. It may come late, twice, or before what was sent earlier.
+    Datagram {
+        /// Who sent it.
+        peer: PeerId,
+        /// Where it lies in the frame.
+        range: Range<usize>,
+    },
     /// An announcement's payload has been fetched, or a pull is complete.
     Done {
         /// Which operation.

@@ -31,6 +31,8 @@ pub struct Composite {
     /// The device that the last reserve was made on.
     reserved: usize,
     rounds: u32,
+    /// The receivers of a multicast on one device; kept to be used again.
+    some: Vec<PeerId>,
 }
 
 impl Composite {
@@ -42,7 +44,8 @@ impl Composite {
         assert!((1..=200).contains(&devices.len()), "a composite has 1 to 200 devices");
         let stirred = vec![true; devices.len()];
         let passive = devices.iter().map(|d| d.is_passive()).collect();
-        Composite { devices, passive, stirred, table: Vec::new(), at: 0, reserved: 0, rounds: 0 }
+        let (table, some) = (Vec::new(), Vec::new());
+        Composite { devices, passive, stirred, table, at: 0, reserved: 0, rounds: 0, some }
     }
 
     #[inline]
@@ -157,6 +160,28 @@ impl Device for Composite {
         if let Some(at) = self.of(peer) {
             self.devices[at].hold(peer, hold);
         }
+    }
+
+    fn datagram_max(&self) -> usize {
+        self.devices.iter().map(|d| d.datagram_max()).min().unwrap_or(0)
+    }
+
+    #[inline]
+    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError> {
+        self.device(peer)?.datagram(peer, bytes)
+    }
+
+    fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
+        let mut some = std::mem::take(&mut self.some);
+        for at in 0..self.devices.len() {
+            some.clear();
+            some.extend(peers.iter().filter(|&&peer| self.of(peer) == Some(at)));
+            if !some.is_empty() {
+                self.stirred[at] = true;
+                self.devices[at].multicast(&some, bytes);
+            }
+        }
+        self.some = some;
     }
 
     #[inline]

@@ -60,6 +60,13 @@ pub enum Event<'a> {
         /// What to pull with.
         ticket: Ticket,
     },
+    /// A datagram. It may come late, twice, or before what was sent earlier.
+    Datagram {
+        /// Who sent it.
+        peer: PeerId,
+        /// What it carries.
+        bytes: &'a [u8],
+    },
     /// An operation has ended well: an announced message's memory may be used again, or a pull has
     /// filled its memory.
     Done {
@@ -195,6 +202,27 @@ pub trait Device: Send {
     /// Asks `peer` (`hold`), or no longer asks it, to announce its messages instead of sending them
     /// eagerly, because memory for unexpected ones is short: STOP and GO.
     fn hold(&mut self, peer: PeerId, hold: bool);
+
+    /// The longest datagram, bytes.
+    fn datagram_max(&self) -> usize;
+
+    /// Sends a datagram to `peer` at once, outside the order of messages. It may get lost, come
+    /// twice or be overtaken, and nobody is told; nothing is queued and nothing acknowledged.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] when it cannot go now, also because the peer is not connected yet: it is
+    /// connected from now on. [`SendError::Failed`] when the peer is gone, or the datagram longer
+    /// than [`Device::datagram_max`].
+    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError>;
+
+    /// Sends a datagram to all of `peers`, by one frame where the medium can do that and they have
+    /// been found to hear it.
+    fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
+        for &peer in peers {
+            // As good as lost: whoever misses it asks.
+            let _ = self.datagram(peer, bytes);
+        }
+    }
 
     /// Gives the current event back, makes progress and moves to the next event; `false` when there
     /// is none. `now_ns` is the monotonic clock, at most a little old.

@@ -25,6 +25,11 @@ const fn variable(name: &'static str, values: &'static str, does: &'static str) 
 
 /// Every variable that Weft reads, sorted by name.
 pub const KNOWN: &[Variable] = &[
+    variable(
+        "WEFT_BARRIER",
+        "auto, hierarchical, dissemination, tree4, ...",
+        "the way of barriers",
+    ),
     variable("WEFT_CMA", "auto, off", "cross-memory attach for large messages within a node"),
     variable("WEFT_DEVICE", "composite, shm, ether, loopback", "the device to use"),
     variable("WEFT_ETHERTYPE", "0x88b5", "the EtherType of the packet link's frames"),
@@ -37,6 +42,7 @@ pub const KNOWN: &[Variable] = &[
     variable("WEFT_JOB_KEY", "32 hexadecimal digits", "the key of an MPI job, from its launcher"),
     variable("WEFT_LINKS", "packet,udp", "kinds of links to use, best first"),
     variable("WEFT_LOG", "error, warn, info, debug, trace", "what is logged to standard error"),
+    variable("WEFT_LOGP", "o_s,L,o_r,g in us", "what a datagram costs, to choose barriers by"),
     variable("WEFT_MPIRUN", "set by `weft mpirun`", "marks the processes of an MPI job"),
     variable("WEFT_NODE", "a number", "this node's id, where the kernel's own would mislead"),
     variable("WEFT_PCAP", "a path", "records frames in PATH-PID-LINK.pcap, for Wireshark"),

@@ -105,6 +105,15 @@ pub enum Error {
         /// Bytes that were received.
         room: usize,
     },
+    /// A group cannot be made of these ranks, or its members do not agree.
+    #[error("this group of ranks cannot work: {why}")]
+    BadGroup {
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A rank entered a barrier that it had not left.
+    #[error("the barrier that was entered before is not over: wait for it first")]
+    InBarrier,
     /// The operation was cancelled.
     #[error("the operation was cancelled")]
     Cancelled,

@@ -35,6 +35,7 @@
 //! | | Ethernet: the protocol engine over lossy links | [`ether`] |
 //! | | the process itself | [`loopback`] |
 //! | | several devices as one, by a table | [`composite`] |
+//! | groups | barriers of some or all ranks | [`group`] |
 //! | collectives | schedules, executed by an endpoint or a simulator | [`collective`] |
 //! | windows | memory that peers read, write and change by themselves | [`remote`] |
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
@@ -57,6 +58,7 @@ pub mod endpoint;
 pub mod env;
 pub mod error;
 pub mod ether;
+pub mod group;
 pub mod log;
 pub mod loopback;
 pub mod remote;

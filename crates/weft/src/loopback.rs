@@ -21,6 +21,7 @@ const QUEUE_MAX: usize = 1024;
 enum Item {
     Message { envelope: Envelope, payload: Vec<u8> },
     Announced { envelope: Envelope, len: u64, ticket: Ticket },
+    Datagram { bytes: Vec<u8> },
     Done { op: OpId },
 }
 
@@ -71,10 +72,13 @@ impl Loopback {
 
     /// Gives the buffer of the current message back to the spare ones.
     fn release(&mut self) {
-        if let Some(Item::Message { payload, .. }) = self.current.take()
-            && self.spare.len() < 64
-        {
-            self.spare.push(payload);
+        let used = match self.current.take() {
+            Some(Item::Message { payload, .. }) => payload,
+            Some(Item::Datagram { bytes }) => bytes,
+            _ => return,
+        };
+        if self.spare.len() < 64 {
+            self.spare.push(used);
         }
     }
 }
@@ -174,10 +178,27 @@ impl Device for Loopback {
         self.held = hold;
     }
 
+    fn datagram_max(&self) -> usize {
+        EAGER_MAX
+    }
+
+    fn datagram(&mut self, _peer: PeerId, bytes: &[u8]) -> Result<(), SendError> {
+        if bytes.len() > EAGER_MAX {
+            return Err(SendError::Failed(Error::TooLong { len: bytes.len(), max: EAGER_MAX }));
+        }
+        self.check_room()?;
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(bytes);
+        self.queue.push_back(Item::Datagram { bytes: copy });
+        self.sent += 1;
+        Ok(())
+    }
+
     fn poll(&mut self, _now_ns: u64) -> bool {
         self.release();
         self.current = self.queue.pop_front();
-        let arrived = matches!(self.current, Some(Item::Message { .. } | Item::Announced { .. }));
+        let arrived = !matches!(self.current, None | Some(Item::Done { .. }));
         self.received += u64::from(arrived);
         self.current.is_some()
     }
@@ -197,6 +218,7 @@ impl Device for Loopback {
                 len: *len,
                 ticket: *ticket,
             },
+            Item::Datagram { bytes } => Event::Datagram { peer: self.peer, bytes },
             Item::Done { op } => Event::Done { op: *op },
         }
     }

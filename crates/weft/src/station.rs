@@ -39,6 +39,11 @@ const IDLE_SLEEP_NS: u64 = 1_000_000;
 pub(crate) trait Work: Send + 'static {
     fn device(&mut self) -> &mut dyn Device;
 
+    /// When something is to be done though nothing arrives, ns of the monotonic clock.
+    fn deadline_ns(&mut self) -> Option<u64> {
+        self.device().deadline_ns()
+    }
+
     /// Makes progress while the program is away, leaving to the program what is the program's.
     /// `true` if something was done.
     fn tend(&mut self, now_ns: u64) -> bool;
@@ -293,6 +298,7 @@ impl<W: Work> Station<W> {
             thread::sleep(std::time::Duration::from_micros(50));
             return;
         };
+        let deadline_ns = work.deadline_ns();
         let device = work.device();
         device.flush(now);
         let doorbell = device.doorbell();
@@ -300,7 +306,7 @@ impl<W: Work> Station<W> {
         if !device.arm(wake) {
             return;
         }
-        let until_deadline = device.deadline_ns().map_or(SLEEP_NS, |d| d.saturating_sub(now));
+        let until_deadline = deadline_ns.map_or(SLEEP_NS, |d| d.saturating_sub(now));
         let timeout = limit_ns.min(until_deadline).min(SLEEP_NS);
         let phase = &self.shared.phase;
         match doorbell {
@@ -409,7 +415,7 @@ impl<W: Work> Tender<W> {
         device.flush(now);
         self.sleeper.refresh(device);
         let quiet = device.arm(Wake::Descriptor);
-        let timeout = device.deadline_ns().map_or(TICK_NS, |d| d.saturating_sub(now));
+        let timeout = work.deadline_ns().map_or(TICK_NS, |d| d.saturating_sub(now));
         drop(work);
         if quiet {
             self.sleeper.watch.wait(timeout.clamp(MIN_SLEEP_NS, TICK_NS));

@@ -24,6 +24,8 @@ impl Kind {
     pub const ATOMIC: Kind = Kind(7);
     /// Answers a put, a get or an atomic operation.
     pub const ANSWER: Kind = Kind(8);
+    /// What a group says that must arrive: laid out as a datagram of it.
+    pub const GROUP: Kind = Kind(9);
     /// A message of a collective operation: matched as tagged ones are, but never with those.
     pub const COLLECTIVE: Kind = Kind(10);
 }

@@ -8,7 +8,7 @@ pub const HEADER_LEN: usize = 32;
 /// The first byte of every Weft frame.
 pub const MAGIC: u8 = 0x57;
 /// The version of all layouts in this crate.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Where the destination port (u16, little-endian) lies in a frame, for socket filters.
 pub const PORT_OFFSET: usize = 2;
 /// Where the job's number (u32, little-endian) lies in a frame, for socket filters.
@@ -22,6 +22,9 @@ pub mod flags {
     pub const CRC: u8 = 1;
     /// The sender waits for this frame's acknowledgement before it can go on.
     pub const ACK_NOW: u8 = 2;
+    /// A datagram whose body is one byte: the sender has heard what the receiver sent to everyone
+    /// over the link with this number.
+    pub const HEARD: u8 = 4;
 }
 
 /// What follows a header.
@@ -30,7 +33,7 @@ pub mod flags {
 pub enum FrameKind {
     /// Chunks of a reliable connection.
     Stream = 1,
-    /// One datagram outside the reliable streams.
+    /// One datagram outside the reliable streams, to one or to everyone.
     Datagram = 2,
     /// A hello body.
     Hello = 3,

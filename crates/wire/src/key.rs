@@ -41,6 +41,14 @@ impl JobKey {
         (h ^ (h >> 32)) as u32
     }
 
+    /// The key of frames from the process with nonce `from` to everyone in the job. Who has the
+    /// job's key can seal such a frame in another's name, as it can any other frame.
+    pub fn everyone(&self, from: u64) -> Key {
+        let hello = self.hello();
+        let derive = |which: u64| hello.tag3([which, from, 0]);
+        Key { k0: derive(3), k1: derive(4) }
+    }
+
     /// The key of frames from the process with nonce `from` to the one with nonce `to`. It differs
     /// in the two directions, so that a frame cannot be sent back as an answer.
     pub fn connection(&self, from: u64, to: u64) -> Key {

@@ -13,6 +13,7 @@ mod burst;
 mod bytes;
 mod chunk;
 mod chunk_write;
+mod datagram;
 mod envelope;
 mod error;
 mod header;
@@ -28,6 +29,7 @@ pub use chunk::{
     ACK_RANGES_MAX, Ack, Chunk, DATA_LEN, FRAGMENT_LEN, MESSAGE_LEN, PULL_ID_MASK, Pushed,
 };
 pub use chunk_write::ChunkWriter;
+pub use datagram::{ORIGIN_LEN, Origin};
 pub use envelope::{Envelope, Kind};
 pub use error::FrameError;
 pub use header::{

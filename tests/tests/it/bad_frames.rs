@@ -66,7 +66,7 @@ fn forgeries(good: &[u8]) -> Vec<(Vec<u8>, &'static str)> {
         (with(1, &[9]), "dropped_version"),
         (with(0, &[0]), "dropped_foreign"),
         (with(8, &[77]), "dropped_malformed"),
-        (with(8, &[FrameKind::Datagram as u8]), "dropped_malformed"),
+        (with(8, &[FrameKind::Datagram as u8]), "dropped_tag"),
         (with(15, &[200]), "dropped_malformed"),
         (good.to_vec(), "dropped_duplicate"),
     ]
@@ -354,7 +354,7 @@ impl Victim {
                     let ours = self.pulled.as_ref().is_some_and(|(pulled, ..)| *pulled == op);
                     assert!(!ours, "the honest one's message: {error}");
                 }
-                Event::Message { .. } => self.lies += 1,
+                Event::Message { .. } | Event::Datagram { .. } => self.lies += 1,
                 Event::Dead { .. } => {}
             }
             if let Some((peer, ticket, into)) = pull {

@@ -4,6 +4,7 @@ mod bad_frames;
 mod bad_input;
 mod collectives;
 mod devices;
+mod groups;
 mod links;
 mod mpi;
 mod mpi_refused;

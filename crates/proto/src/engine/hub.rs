@@ -22,6 +22,8 @@ pub(crate) struct Hub {
     pub me: Address,
     pub key: JobKey,
     pub hello_key: Key,
+    /// What datagrams to everyone are sealed with.
+    pub everyone_key: Key,
     pub job: u32,
     pub links: Vec<Link>,
     pub counters: Counters,
@@ -36,6 +38,8 @@ pub(crate) struct Hub {
     pub pool: Pool,
     /// Rings for eager messages that no peer has just now.
     pub rings: Vec<Vec<u8>>,
+    /// Who asked whether we hear what it sends to everyone, and over which of its links.
+    pub heard: Vec<(PeerId, u8)>,
     /// Events for the owner.
     pub events: VecDeque<Incoming>,
     /// Peers with held messages that have their turn.
@@ -63,6 +67,7 @@ impl Hub {
             me,
             key,
             hello_key: key.hello(),
+            everyone_key: key.everyone(me.nonce),
             job: key.job(),
             links: Vec::new(),
             counters: Counters::default(),
@@ -73,6 +78,7 @@ impl Hub {
             pieces: Slab::new(),
             pool: Pool::default(),
             rings: Vec::new(),
+            heard: Vec::new(),
             events: VecDeque::new(),
             drain: VecDeque::new(),
             acked: Vec::new(),

@@ -5,6 +5,7 @@ use weft_wire::{
 };
 
 use super::Engine;
+use super::datagram::is_for_everyone;
 use crate::event::{Cause, Incoming};
 use crate::peer::{Cursor, PATHS_MAX, State, Step};
 use crate::reliable::Space;
@@ -46,13 +47,13 @@ impl Engine {
         if link.index() >= self.hub.links.len() {
             return Err(FrameError::Link);
         }
-        if header.port != self.hub.me.port {
+        if header.port != self.hub.me.port && !is_for_everyone(&header) {
             return Err(FrameError::Port(header.port));
         }
         match header.kind {
             FrameKind::Hello => return self.greeted(now, link, from, &header, frame),
             _ if header.job != self.hub.job => return Err(FrameError::Job),
-            FrameKind::Datagram => return Err(FrameError::Kind(FrameKind::Datagram as u8)),
+            FrameKind::Datagram => return self.take_datagram(now, link, &header, frame),
             FrameKind::Stream => {}
         }
         let Some(Some(peer)) = self.peers.get_mut(header.index as usize) else {

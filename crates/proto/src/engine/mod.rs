@@ -1,5 +1,6 @@
 //! The engine: the owner's calls, the frames that come and go, the timers.
 
+mod datagram;
 mod hub;
 mod input;
 mod output;

@@ -203,6 +203,7 @@ impl Peer {
                 // It is used again when the peer answers a hello; frames it sends come in already.
                 path.ping = path.up;
             } else if path.up {
+                self.hearing.doubt(link);
                 path.up = false;
                 path.extra = 0;
                 path.ping = false;

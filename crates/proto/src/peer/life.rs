@@ -140,6 +140,7 @@ impl Peer {
     fn suspect(&mut self, hub: &mut Hub, now: Instant, at: usize) {
         let path = &mut self.paths[at];
         path.suspect = true;
+        self.hearing.doubt(path.link);
         path.sender.give_up_all(&mut hub.lost);
         path.retry_at = Some(now.plus(hub.config.pto_max_ns));
         path.ping = true;

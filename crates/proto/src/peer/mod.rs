@@ -4,11 +4,13 @@ mod bulk;
 mod end;
 mod fill;
 mod greeting;
+mod hearing;
 mod life;
 mod settle;
 mod take;
 
 pub(crate) use greeting::Greeting;
+pub(crate) use hearing::{Hearing, bit};
 pub(crate) use take::{Cursor, Step};
 
 use std::collections::VecDeque;
@@ -52,6 +54,10 @@ pub(crate) struct Peer {
     pub index: u32,
     pub send_key: Key,
     pub receive_key: Key,
+    /// What it seals with when it sends to everyone.
+    pub everyone_key: Key,
+    /// Whether it hears what we send to everyone.
+    pub hearing: Hearing,
     /// By our links, in the order in which they were opened.
     pub paths: Vec<Path>,
     /// By the peer's links.
@@ -104,6 +110,8 @@ impl Peer {
             index: 0,
             send_key: hub.key.connection(hub.me.nonce, address.nonce),
             receive_key: hub.key.connection(address.nonce, hub.me.nonce),
+            everyone_key: hub.key.everyone(address.nonce),
+            hearing: Hearing::default(),
             paths: Vec::new(),
             spaces: Vec::new(),
             out: Outbox::default(),

@@ -259,7 +259,7 @@ impl Host {
                 self.work.peers.retain(|p| *p != peer.0);
                 self.holds.retain(|h| h.1 != peer.0);
             }
-            Incoming::Alive { .. } | Incoming::Warning { .. } => {}
+            Incoming::Alive { .. } | Incoming::Warning { .. } | Incoming::Datagram { .. } => {}
         }
     }
 

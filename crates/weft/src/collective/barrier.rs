@@ -157,6 +157,54 @@ impl Barrier {
         }
     }
 
+    /// All have entered the barrier that this rank is in, as someone says who has left it: takes
+    /// the steps that are left, and waits for nothing.
+    pub fn finish(&mut self, mut out: impl FnMut(Target, u64, Mark)) {
+        let number = self.number;
+        while self.inside {
+            match self.steps.get(self.at) {
+                Some(Step::Tell { to, slot, link }) => {
+                    out(Target::One { rank: to, link }, number, Mark::Entered(slot));
+                }
+                Some(Step::Release) => out(Target::All, number, Mark::Released),
+                Some(Step::Await { .. } | Step::AwaitRelease) => {}
+                None => {
+                    self.inside = false;
+                    self.filled(number).clear();
+                }
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Whether all have told this rank that it would wait for first in the next barrier: for who
+    /// has something to do between hearing of them and entering.
+    pub fn is_awaited(&mut self) -> bool {
+        let number = self.number + 1;
+        let mut at = 0;
+        while let Some(Step::Await { slot }) = self.steps.get(at) {
+            if !self.filled(number).contains(slot) {
+                return false;
+            }
+            at += 1;
+        }
+        true
+    }
+
+    /// As [`Barrier::ask`], for those that [`Barrier::is_awaited`] looks for.
+    pub fn ask_next(&mut self, mut out: impl FnMut(Target, u64, Mark)) {
+        let number = self.number + 1;
+        let mut at = 0;
+        while let Some(Step::Await { slot }) = self.steps.get(at) {
+            if !self.filled(number).contains(slot)
+                && let Some(rank) = self.steps.source(slot)
+            {
+                out(Target::One { rank, link: 0 }, number, Mark::AskEntered(slot));
+            }
+            at += 1;
+        }
+    }
+
     /// Whether this rank has filled that slot of another.
     fn has_told(&self, other: u32, slot: u32, number: u64) -> bool {
         if number <= self.left() {

@@ -47,6 +47,8 @@ pub struct Context {
     spin_ns: u64,
     /// Where memory is allocated that peers of the node copy from directly.
     regions: Arc<Regions>,
+    /// The node of each peer; empty where that is not known.
+    nodes: Arc<[u64]>,
     /// What is to be kept as long as the context: its claim on the channel.
     kept: Option<Box<dyn Send + Sync>>,
 }
@@ -64,7 +66,8 @@ impl Context {
         let others = place.size.saturating_sub(1) as usize;
         let station = Station::new(ContextWork::new(device, others), patience(&place, spin_ns))?;
         let regions = Arc::default();
-        Ok(Context { station: Some(station), place, spin_ns, regions, kept: None })
+        let nodes = Arc::new([]);
+        Ok(Context { station: Some(station), place, spin_ns, regions, nodes, kept: None })
     }
 
     /// Memory for messages that a peer of the same node copies from directly, which is faster than
@@ -223,7 +226,8 @@ impl Context {
         let ContextWork { device, early, dead, .. } = self.station.take()?.into_inner()?;
         let regions = Arc::clone(&self.regions);
         let kept = self.kept.take();
-        Some(Parts { device, early, dead, place: self.place, spin_ns: self.spin_ns, regions, kept })
+        let (place, spin_ns, nodes) = (self.place, self.spin_ns, Arc::clone(&self.nodes));
+        Some(Parts { device, early, dead, place, spin_ns, regions, nodes, kept })
     }
 }
 
@@ -236,6 +240,8 @@ pub(crate) struct Parts {
     pub(crate) place: Place,
     pub(crate) spin_ns: u64,
     pub(crate) regions: Arc<Regions>,
+    /// The node of each peer; empty where that is not known.
+    pub(crate) nodes: Arc<[u64]>,
     pub(crate) kept: Option<Box<dyn Send + Sync>>,
 }
 

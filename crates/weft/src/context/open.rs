@@ -163,6 +163,7 @@ impl Context {
         let place = Place { rank, size: job.size(), on_node };
         let mut context = Context::on_device(device, place, options.spin_ns)?;
         context.regions = regions;
+        context.nodes = addresses.iter().map(|address| address.node).collect();
         context.kept = Some(Box::new(channel));
         // Nobody sends to a rank that has not associated everyone yet.
         job.fence().map_err(|e| Error::WireUp { why: e.to_string() })?;
@@ -197,6 +198,7 @@ pub(crate) fn alone(options: &ContextOptions, key: JobKey) -> Result<(Parts, Add
         place: Place { rank: PeerId(0), size: u32::MAX, on_node: 1 },
         spin_ns: options.spin_ns,
         regions,
+        nodes: Arc::new([]),
         kept: None,
     };
     Ok((parts, me))

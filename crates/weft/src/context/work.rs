@@ -129,7 +129,8 @@ impl ContextWork {
                 }
                 false
             }
-            Event::Done { .. } | Event::Failed { .. } => false,
+            // A datagram is for an endpoint, which asks for it again once there is one.
+            Event::Done { .. } | Event::Failed { .. } | Event::Datagram { .. } => false,
         }
     }
 

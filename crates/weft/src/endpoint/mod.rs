@@ -11,6 +11,7 @@
 
 mod collective;
 mod door;
+mod group;
 mod many;
 mod ops;
 mod reduce;
@@ -54,6 +55,8 @@ pub struct Endpoint {
     station: Station<EndpointWork>,
     place: Place,
     regions: Arc<Regions>,
+    /// The node of each peer; empty where that is not known.
+    nodes: Arc<[u64]>,
     address: Option<Address>,
     _kept: Option<Box<dyn Send + Sync>>,
 }
@@ -96,12 +99,12 @@ impl Endpoint {
         parts: Parts,
         prepare: impl FnOnce(&mut EndpointWork),
     ) -> Result<Endpoint, Error> {
-        let Parts { device, early, dead, place, spin_ns, regions, kept } = parts;
+        let Parts { device, early, dead, place, spin_ns, regions, nodes, kept } = parts;
         let others = place.size.saturating_sub(1) as usize;
         let mut work = EndpointWork::new(device, others, early, dead);
         prepare(&mut work);
         let station = Station::new(work, patience(&place, spin_ns))?;
-        Ok(Endpoint { station, place, regions, address: None, _kept: kept })
+        Ok(Endpoint { station, place, regions, nodes, address: None, _kept: kept })
     }
 
     /// Where an endpoint without a job is reached; `None` for one of a job.
@@ -436,6 +439,7 @@ impl Endpoint {
             ("endpoint.misdirected", work.misdirected),
         ];
         counters.extend(own.map(|(name, count)| (name.to_string(), count)));
+        work.groups.counters(|name, count| counters.push((name.to_string(), count)));
         counters
     }
 }

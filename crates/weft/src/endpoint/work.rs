@@ -17,6 +17,7 @@ use super::turn::Cookie;
 use crate::context::Early;
 use crate::device::{Device, Event, SendError};
 use crate::error::Error;
+use crate::group::Groups;
 use crate::station::Work;
 
 /// Bytes of unexpected messages that are stored before their senders are asked to announce instead.
@@ -108,6 +109,7 @@ pub(super) struct EndpointWork {
     pub(super) door: Option<Door>,
     /// Set when the tender has done something of which the boundary must be told.
     pub(super) signals: Vec<Arc<Signal>>,
+    pub(super) groups: Groups,
 }
 
 impl EndpointWork {
@@ -134,6 +136,7 @@ impl EndpointWork {
             collectives: Collectives::default(),
             door: None,
             signals: Vec::new(),
+            groups: Groups::default(),
         };
         for early in early {
             let (source, message) = match early {
@@ -348,13 +351,17 @@ impl EndpointWork {
     #[inline]
     pub(super) fn progress(&mut self, now_ns: u64) -> bool {
         let mut did = !self.queues.is_empty() && self.retry();
+        self.groups.tell_time(now_ns);
+        if self.groups.next_ns <= now_ns {
+            self.groups.due(&mut *self.device);
+        }
         for _ in 0..EVENTS_MAX {
             if !self.device.poll(now_ns) {
                 break;
             }
             did = true;
-            let ends = self.ops.ends;
-            if self.take_event() && self.ops.ends != ends {
+            let ends = (self.ops.ends, self.groups.ends);
+            if self.take_event() && (self.ops.ends, self.groups.ends) != ends {
                 break;
             }
         }
@@ -390,6 +397,10 @@ impl EndpointWork {
                         self.keep(arrival, Unexpected::Stored { envelope, payload: stored });
                     }
                     None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
+                    None if envelope.kind == Kind::GROUP => {
+                        self.groups.note(payload);
+                        self.groups.take(&mut *self.device, peer);
+                    }
                     None if envelope.kind == Kind::ANSWER => {
                         answered(&mut self.ops, peer, &envelope, payload);
                     }
@@ -415,6 +426,11 @@ impl EndpointWork {
                         _ => self.ops.end(slot, Err(error)),
                     }
                 }
+            }
+            Event::Datagram { peer, bytes } => {
+                self.groups.note(bytes);
+                self.groups.take(&mut *self.device, peer);
+                return true;
             }
             Event::Dead { peer, error } => self.bury(peer, error),
         }
@@ -467,6 +483,7 @@ impl EndpointWork {
             self.ops.end(slot, Err(error.clone()));
         }
         let mut lost = Vec::new();
+        self.groups.gone(&mut *self.device, peer, &error);
         self.dead.push((peer, error.clone()));
         // With the last of the others gone, nobody is left to meet a receive from anyone.
         let alone = self.dead.len() >= self.others;
@@ -562,6 +579,11 @@ pub(super) fn whole(status: Status, room: usize) -> Result<Status, Error> {
 impl Work for EndpointWork {
     fn device(&mut self) -> &mut dyn Device {
         &mut *self.device
+    }
+
+    fn deadline_ns(&mut self) -> Option<u64> {
+        let group = Some(self.groups.next_ns).filter(|at| *at != u64::MAX);
+        [group, self.device.deadline_ns()].into_iter().flatten().min()
     }
 
     fn tend(&mut self, now_ns: u64) -> bool {

@@ -313,6 +313,26 @@ impl Links {
         }
     }
 
+    /// Sends a burst of one datagram over a link; `false` when the medium did not take it, and it
+    /// is lost.
+    #[inline]
+    pub(super) fn send_datagram(
+        &mut self,
+        engine: &mut Engine,
+        now: Instant,
+        id: LinkId,
+        burst: &mut Burst,
+    ) -> bool {
+        self.warm(id.index(), now);
+        match self.links[id.index()].send(burst) {
+            Ok(taken) => taken > 0,
+            Err(error) => {
+                self.set_up(engine, now, id.index(), false, Some(&error));
+                false
+            }
+        }
+    }
+
     /// Looks at the state of the interfaces now and then.
     pub(super) fn check_state(&mut self, engine: &mut Engine, now: Instant) {
         if now.0 < self.state_due_ns {

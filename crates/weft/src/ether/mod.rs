@@ -5,6 +5,7 @@
 //! the engine, what it has for us out of it, bursts out of it into the links, the clock, and the
 //! user's memory, which the engine never touches.
 
+mod datagram;
 mod links;
 mod transfers;
 
@@ -51,6 +52,7 @@ enum Current {
     Nothing,
     Message { peer: PeerId, envelope: Envelope, place: Place },
     Announced { peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket },
+    Datagram { peer: PeerId, range: Range<usize> },
     Done { op: OpId },
     Failed { op: OpId, error: Error },
     Dead { peer: PeerId, error: Error },
@@ -192,6 +194,7 @@ impl Ether {
                 self.transfers.place(op, offset, &self.links.frame()[range]);
                 return false;
             }
+            Incoming::Datagram { peer, range } => Current::Datagram { peer, range },
             Incoming::Done { op } => match self.transfers.remove(op) {
                 Some(op) => Current::Done { op },
                 None => return false,
@@ -385,6 +388,19 @@ impl Device for Ether {
         self.engine.hold(now, peer, hold);
     }
 
+    fn datagram_max(&self) -> usize {
+        self.engine.datagram_max()
+    }
+
+    #[inline]
+    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError> {
+        self.send_datagram(peer, bytes)
+    }
+
+    fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
+        self.send_to_all(peers, bytes);
+    }
+
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
         if self.links.is_empty() {
@@ -419,6 +435,7 @@ impl Device for Ether {
             self.call(now);
         }
         self.links.check_state(&mut self.engine, now);
+        self.answer_probes(now);
         self.transmit(now);
         // Timers and the links' state cause events as well, and so does what sending has freed.
         while let Some(incoming) = self.engine.next(now, &[]) {
@@ -440,6 +457,10 @@ impl Device for Ether {
             }
             Current::Announced { peer, envelope, len, ticket } => {
                 Event::Announced { peer: *peer, envelope: *envelope, len: *len, ticket: *ticket }
+            }
+            Current::Datagram { peer, range } => {
+                let bytes = &self.links.frame()[Range::clone(range)];
+                Event::Datagram { peer: *peer, bytes }
             }
             Current::Done { op } => Event::Done { op: *op },
             Current::Failed { op, error } => Event::Failed { op: *op, error: error.clone() },

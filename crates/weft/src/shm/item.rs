@@ -13,6 +13,8 @@ pub(super) const DONE: u8 = 3;
 pub(super) const PULL: u8 = 4;
 /// A piece of an announced message: the pull's number; the offset; the bytes are the payload.
 pub(super) const PIECE: u8 = 5;
+/// A datagram: here it arrives as surely as a message.
+pub(super) const DATAGRAM: u8 = 7;
 /// Goodbye: nothing follows.
 pub(super) const BYE: u8 = 6;
 

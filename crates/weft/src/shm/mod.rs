@@ -119,6 +119,10 @@ enum Current {
     Message {
         at: usize,
     },
+    /// The current item of the peer's ring as well.
+    Datagram {
+        at: usize,
+    },
     /// The current item of the peer's ring, too.
     Announced {
         at: usize,
@@ -139,6 +143,8 @@ struct Count {
     attach_bytes: u64,
     region_bytes: u64,
     ring_bytes: u64,
+    datagrams_sent: u64,
+    datagrams_received: u64,
     full: u64,
     held: u64,
     holds: u64,
@@ -373,6 +379,15 @@ impl Device for Shm {
         }
     }
 
+    fn datagram_max(&self) -> usize {
+        EAGER_MAX
+    }
+
+    #[inline]
+    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError> {
+        self.datagram_in(peer, bytes)
+    }
+
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
         self.poll_in(now_ns)
@@ -389,6 +404,10 @@ impl Device for Shm {
             Current::Announced { at, len, ticket } => {
                 let (peer, envelope) = self.arrived(at);
                 Event::Announced { peer, envelope, len, ticket }
+            }
+            Current::Datagram { at } => {
+                let ends = self.ends(at);
+                Event::Datagram { peer: self.peers[at].id, bytes: ends.payload() }
             }
             Current::Queued => match &self.current_queued {
                 Some(Queued::Done(op)) => Event::Done { op: *op },
@@ -458,6 +477,8 @@ impl Device for Shm {
             ("attach_bytes", c.attach_bytes),
             ("region_bytes", c.region_bytes),
             ("ring_bytes", c.ring_bytes),
+            ("datagrams_sent", c.datagrams_sent),
+            ("datagrams_received", c.datagrams_received),
             ("full", c.full),
             ("held", c.held),
             ("holds", c.holds),

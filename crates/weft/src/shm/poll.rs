@@ -64,7 +64,9 @@ impl Shm {
         match self.current {
             Current::None => return,
             Current::Queued => self.release_queued(),
-            Current::Message { at } | Current::Announced { at, .. } => self.release_at(at),
+            Current::Message { at } | Current::Datagram { at } | Current::Announced { at, .. } => {
+                self.release_at(at);
+            }
         }
         self.current = Current::None;
     }
@@ -188,6 +190,11 @@ impl Shm {
                 Ok(Some(item)) if item.kind == item::MESSAGE => {
                     self.current = Current::Message { at };
                     self.count.received += 1;
+                    return true;
+                }
+                Ok(Some(item)) if item.kind == item::DATAGRAM => {
+                    self.current = Current::Datagram { at };
+                    self.count.datagrams_received += 1;
                     return true;
                 }
                 Ok(None) if line.ended.is_none() => return false,

@@ -1,6 +1,6 @@
 //! The way out: messages and announcements.
 
-use weft_ring::Refused;
+use weft_ring::{Head, Refused};
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId};
 
@@ -121,6 +121,24 @@ impl Shm {
                 Ok(())
             }
             Err(refused) => Err(self.refused(at, payload.len(), refused)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn datagram_in(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError> {
+        self.reserved = usize::MAX;
+        if bytes.len() > EAGER_MAX {
+            return Err(SendError::Failed(Error::TooLong { len: bytes.len(), max: EAGER_MAX }));
+        }
+        let at = self.way_to(peer, false)?;
+        let Some(line) = &mut self.peers[at].line else { return Err(SendError::Full) };
+        match line.ends.push(item::DATAGRAM, Head::default(), bytes) {
+            Ok(()) => {
+                self.count.datagrams_sent += 1;
+                self.count.woken += u64::from(line.ring());
+                Ok(())
+            }
+            Err(refused) => Err(self.refused(at, bytes.len(), refused)),
         }
     }
 

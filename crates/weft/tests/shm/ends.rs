@@ -64,6 +64,7 @@ impl End {
             }
             Event::Done { op } => Said::Done(op),
             Event::Failed { op, error } => Said::Failed(op, error),
+            Event::Datagram { .. } => unreachable!("nobody sends one"),
             Event::Dead { peer, error } => Said::Dead(peer, error),
         })
     }

@@ -1,0 +1,82 @@
+//! Whether a peer hears what we send to everyone, over each of our links.
+//!
+//! A switch may keep such frames from some of its ports, and a cable between two nodes has only the
+//! one at its end. So a peer counts as hearing once it has said so, and until its path over the
+//! link fails.
+
+use weft_wire::LinkId;
+
+use crate::time::Instant;
+
+/// So often a peer is asked; then it is taken for deaf until something changes.
+const TRIES: u32 = 8;
+
+/// The pause after the first try, ns; it doubles.
+const PAUSE_NS: u64 = 500_000;
+
+/// See the module's page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hearing {
+    /// A bit for each link.
+    over: u32,
+    tries: u32,
+    next_at: Instant,
+}
+
+impl Hearing {
+    /// The links over which the peer hears us, a bit each.
+    #[inline]
+    pub fn over(&self) -> u32 {
+        self.over
+    }
+
+    /// It has heard us.
+    pub fn note(&mut self, link: LinkId) {
+        self.over |= bit(link);
+    }
+
+    /// Something is amiss with the path over a link: asks again before it is relied upon.
+    pub fn doubt(&mut self, link: LinkId) {
+        self.over &= !bit(link);
+        self.tries = 0;
+    }
+
+    /// Whether to ask now; counts as asked.
+    pub fn ask(&mut self, now: Instant) -> bool {
+        if self.over != 0 || self.tries >= TRIES || now < self.next_at {
+            return false;
+        }
+        self.next_at = now.plus(PAUSE_NS << self.tries);
+        self.tries += 1;
+        true
+    }
+}
+
+/// A link's bit; there are at most [`PATHS_MAX`](super::PATHS_MAX) links.
+#[inline]
+pub(crate) fn bit(link: LinkId) -> u32 {
+    1u32.checked_shl(u32::from(link.0)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_asked_ever_more_rarely_until_it_answers() {
+        let (mut hearing, mut asked) = (Hearing::default(), Vec::new());
+        for ms in 0..10_000u64 {
+            if hearing.ask(Instant(ms * 1_000_000)) {
+                asked.push(ms);
+            }
+        }
+        assert_eq!(asked.len(), TRIES as usize);
+        assert!(asked.windows(3).all(|w| w[2] - w[1] >= w[1] - w[0]), "{asked:?}");
+        hearing.note(LinkId(3));
+        assert_eq!(hearing.over(), 8);
+        hearing.doubt(LinkId(2));
+        assert!(!hearing.ask(Instant(u64::MAX / 2)), "it still hears over another link");
+        hearing.doubt(LinkId(3));
+        assert!(hearing.ask(Instant(u64::MAX / 2)));
+    }
+}

@@ -1,0 +1,171 @@
+//! Which way a group's barrier goes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use weft_wire::PeerId;
+
+use crate::collective::{Algorithm, AlgorithmError, LogP};
+
+/// How the members of a group tell each other that they have entered a barrier.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Way {
+    /// What is held to be fastest for these members.
+    #[default]
+    Auto,
+    /// One algorithm over all members, wherever they are.
+    Flat(Algorithm),
+    /// The first member of each node hears of the others there; an algorithm between the first
+    /// ones.
+    ByNode,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Way::Auto => f.write_str("auto"),
+            Way::Flat(algorithm) => write!(f, "{algorithm}"),
+            Way::ByNode => f.write_str("hierarchical"),
+        }
+    }
+}
+
+impl FromStr for Way {
+    type Err = AlgorithmError;
+
+    fn from_str(name: &str) -> Result<Way, AlgorithmError> {
+        match name {
+            "auto" => Ok(Way::Auto),
+            "hierarchical" => Ok(Way::ByNode),
+            _ => name.parse().map(Way::Flat),
+        }
+    }
+}
+
+/// What a datagram costs between nodes where nothing else is known, us: Ethernet by the packet
+/// link, as measured between network namespaces.
+pub const USUAL_LOGP: LogP = LogP { o_s: 1.3, l: 1.8, o_r: 0.4, g: 0.5 };
+
+/// Algorithms that are considered for members that are all on nodes of their own.
+const CANDIDATES: [Algorithm; 6] = [
+    Algorithm::Dissemination { ways: 1 },
+    Algorithm::Dissemination { ways: 2 },
+    Algorithm::Dissemination { ways: 3 },
+    Algorithm::Tree { arity: 2, links: 1 },
+    Algorithm::Tree { arity: 4, links: 1 },
+    Algorithm::Concurrent { links: 1 },
+];
+
+/// What a group has decided upon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    /// Between all members, or the first ones of each node.
+    pub(super) algorithm: Algorithm,
+    /// The members of each node by their rank in the group, where the barrier goes by node.
+    pub(super) by_node: Option<Vec<Vec<u32>>>,
+    /// Whether all are on one node.
+    pub(super) one_node: bool,
+}
+
+impl Plan {
+    /// For members on these nodes, by rank in the group.
+    pub(super) fn new(way: Way, nodes: &[u64], logp: &LogP) -> Plan {
+        let groups = sort(nodes);
+        let one_node = groups.len() == 1 && !nodes.is_empty();
+        let several = groups.iter().any(|node| node.len() > 1);
+        let cheapest = |count: usize| cheapest(count as u32, logp);
+        match way {
+            Way::Flat(algorithm) => Plan { algorithm, by_node: None, one_node },
+            Way::ByNode => {
+                let algorithm = cheapest(groups.len());
+                Plan { algorithm, by_node: Some(groups), one_node }
+            }
+            Way::Auto if one_node => {
+                Plan { algorithm: Algorithm::Dissemination { ways: 1 }, by_node: None, one_node }
+            }
+            Way::Auto if several => {
+                let algorithm = cheapest(groups.len());
+                Plan { algorithm, by_node: Some(groups), one_node }
+            }
+            Way::Auto => Plan { algorithm: cheapest(nodes.len()), by_node: None, one_node },
+        }
+    }
+
+    /// A word that differs, most likely, where plans differ.
+    pub(super) fn fingerprint(&self) -> u16 {
+        let mut all = super::hash(0, self.algorithm.to_string().as_bytes());
+        all = super::hash(all, &[u8::from(self.by_node.is_some())]);
+        for node in self.by_node.iter().flatten() {
+            for rank in node {
+                all = super::hash(all, &rank.to_le_bytes());
+            }
+            all = super::hash(all, b"/");
+        }
+        (all ^ all >> 16 ^ all >> 32 ^ all >> 48) as u16
+    }
+}
+
+/// The members of each node, in the order of their first ones.
+fn sort(nodes: &[u64]) -> Vec<Vec<u32>> {
+    let mut groups: Vec<(u64, Vec<u32>)> = Vec::new();
+    for (rank, node) in nodes.iter().enumerate() {
+        match groups.iter_mut().find(|(known, _)| known == node) {
+            Some((_, ranks)) => ranks.push(rank as u32),
+            None => groups.push((*node, vec![rank as u32])),
+        }
+    }
+    groups.into_iter().map(|(_, ranks)| ranks).collect()
+}
+
+fn cheapest(size: u32, logp: &LogP) -> Algorithm {
+    let mut best = CANDIDATES[0];
+    for algorithm in CANDIDATES {
+        if algorithm.cost(size, logp) < best.cost(size, logp) {
+            best = algorithm;
+        }
+    }
+    best
+}
+
+/// The members that have told each other apart by peer, and the nodes they are on: `None` for a
+/// peer of which the node is not known, which then counts as one of its own.
+pub(super) fn nodes_of(peers: &[PeerId], known: &[u64]) -> Vec<u64> {
+    let own = |peer: PeerId| u64::MAX - u64::from(peer.0);
+    peers.iter().map(|&p| known.get(p.index()).copied().unwrap_or_else(|| own(p))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_there_and_back() {
+        for name in ["auto", "hierarchical", "dissemination", "tree4", "concurrent"] {
+            assert_eq!(name.parse::<Way>().unwrap().to_string(), name);
+        }
+        assert!("shm5".parse::<Way>().is_err());
+    }
+
+    #[test]
+    fn members_are_sorted_by_node_and_plans_told_apart() {
+        let plan = Plan::new(Way::Auto, &[5, 9, 5, 7, 9], &USUAL_LOGP);
+        assert_eq!(plan.by_node, Some(vec![vec![0, 2], vec![1, 4], vec![3]]));
+        let flat = Plan::new(Way::Auto, &[1, 2, 3, 4, 5], &USUAL_LOGP);
+        assert_eq!(flat.by_node, None);
+        assert_ne!(plan.fingerprint(), flat.fingerprint());
+        assert!(Plan::new(Way::Auto, &[1, 1], &USUAL_LOGP).one_node);
+        assert!(
+            !Plan::new(Way::Auto, &nodes_of(&[PeerId(0), PeerId(1)], &[]), &USUAL_LOGP).one_node
+        );
+    }
+
+    #[test]
+    fn costs_decide() {
+        // Receiving is dear: fewer messages to one rank.
+        let dear = LogP { o_s: 1.0, l: 2.0, o_r: 10.0, g: 1.0 };
+        assert_eq!(cheapest(16, &dear), Algorithm::Dissemination { ways: 1 });
+        // Receiving costs next to nothing: all at once.
+        let free = LogP { o_s: 1.0, l: 20.0, o_r: 0.01, g: 0.01 };
+        assert_eq!(cheapest(16, &free), Algorithm::Concurrent { links: 1 });
+    }
+}

@@ -1,0 +1,22 @@
+//! What else a group does besides barriers: machines that are given the datagrams of their kind.
+
+use std::any::Any;
+
+use super::team::Outlet;
+use crate::error::Error;
+
+/// A state machine of a group. It never waits: it is called when something has come, or its time.
+/// Who knows its type gets at it as [`Any`].
+pub(crate) trait Machine: Any + Send {
+    /// A datagram of its kind came from the member with rank `from` in the group.
+    fn take(&mut self, from: u32, what: u8, payload: &[u8], out: &mut Outlet<'_>);
+
+    /// The time of [`Machine::deadline_ns`] has come.
+    fn due(&mut self, out: &mut Outlet<'_>);
+
+    /// When [`Machine::due`] wants to be called, ns of the monotonic clock; `u64::MAX`: never.
+    fn deadline_ns(&self) -> u64;
+
+    /// A member is gone and will send nothing more.
+    fn gone(&mut self, rank: u32, why: &Error, out: &mut Outlet<'_>);
+}

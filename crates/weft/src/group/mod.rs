@@ -1,0 +1,201 @@
+//! Groups of ranks, and their barriers.
+//!
+//! A [`Group`] is made by each of its members, on its own [`Endpoint`], from the same list of the
+//! job's ranks in the same order. Its id is a hash of that list and of how many groups of the very
+//! same list the member has made before, so members agree on it without a word, in whatever order
+//! they make groups of other lists. An endpoint can be in many groups.
+//!
+//! What a group sends are datagrams: they name the group, the sender's rank in it, and the machine
+//! that they are for. A barrier's are repaired from state alone (see
+//! [`collective`](crate::collective)); without loss there is no frame but what tells the others.
+//! Only the end is different: whoever drops a group says by a message, which arrives, how far it
+//! got, so that nobody waits for what was lost when nobody is there to ask any more.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `heading`, `team` | what a datagram begins with; the members, and the way out to them |
+//! | `choose` | which way a barrier goes |
+//! | `barrier`, `patience` | a member's barrier on real wires, and when it asks |
+//! | `machine` | what else a group can do |
+//! | `table` | the groups of an endpoint |
+
+mod barrier;
+mod choose;
+mod heading;
+mod machine;
+mod patience;
+mod table;
+mod team;
+
+use weft_wire::PeerId;
+
+pub use choose::{USUAL_LOGP, Way};
+pub(crate) use table::Groups;
+
+use crate::collective::LogP;
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+pub(crate) use choose::Plan;
+use choose::nodes_of;
+
+/// How a group is made.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct GroupOptions {
+    /// Which way its barriers go; the same at all members.
+    pub way: Way,
+    /// What a datagram costs between nodes, in any unit: decides where the way is [`Way::Auto`].
+    /// The same at all members.
+    pub logp: LogP,
+}
+
+impl Default for GroupOptions {
+    fn default() -> GroupOptions {
+        GroupOptions { way: Way::Auto, logp: USUAL_LOGP }
+    }
+}
+
+impl GroupOptions {
+    /// The usual, changed by `WEFT_BARRIER` and `WEFT_LOGP`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] when one of them cannot be read.
+    pub fn from_env() -> Result<GroupOptions, Error> {
+        let mut options = GroupOptions::default();
+        if let Some(way) = crate::env::value("WEFT_BARRIER")? {
+            options.way = way;
+        }
+        if let Some(text) = crate::env::text("WEFT_LOGP") {
+            let numbers: Vec<f64> = text.split(',').filter_map(|n| n.trim().parse().ok()).collect();
+            let sound = numbers.iter().all(|n: &f64| n.is_finite() && *n >= 0.0);
+            let [o_s, l, o_r, g] = numbers[..] else {
+                return Err(crate::env::refuse("WEFT_LOGP", &text, "not four numbers").into());
+            };
+            if !sound {
+                return Err(crate::env::refuse("WEFT_LOGP", &text, "a negative number").into());
+            }
+            options.logp = LogP { o_s, l, o_r, g };
+        }
+        Ok(options)
+    }
+}
+
+/// Some ranks of a job: see the module's page. Dropped, it tells the others so.
+pub struct Group<'e> {
+    endpoint: &'e Endpoint,
+    slot: usize,
+    rank: u32,
+    size: u32,
+}
+
+impl<'e> Group<'e> {
+    /// A group of `ranks` of the job, which give its members their ranks in the group: 0, 1, ... in
+    /// this order. This process must be among them. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`Error::BadGroup`] where a rank is named twice, does not exist, or this process is missing,
+    /// and for an endpoint without a job.
+    pub fn new(
+        endpoint: &'e Endpoint,
+        ranks: &[u32],
+        options: &GroupOptions,
+    ) -> Result<Group<'e>, Error> {
+        let bad = |why: String| Err(Error::BadGroup { why });
+        if endpoint.address().is_some() {
+            return bad("the endpoint belongs to no job, so its peers have no common ranks".into());
+        }
+        if let Some(rank) = ranks.iter().find(|&&rank| rank >= endpoint.size()) {
+            return bad(format!("there is no rank {rank}: the job has {}", endpoint.size()));
+        }
+        let mut sorted = ranks.to_vec();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return bad(format!("rank {} is named twice: name each member once", twice[0]));
+        }
+        let Some(rank) = ranks.iter().position(|&rank| rank == endpoint.rank()) else {
+            return bad(format!("this process, rank {}, is not in it", endpoint.rank()));
+        };
+        let peers: Vec<PeerId> = ranks.iter().copied().map(PeerId).collect();
+        let plan = Plan::new(options.way, &nodes_of(&peers, endpoint.nodes()), &options.logp);
+        let slot = endpoint.add_group(peers, rank as u32, &plan);
+        Ok(Group { endpoint, slot, rank: rank as u32, size: ranks.len() as u32 })
+    }
+
+    /// The group of all ranks of the job.
+    ///
+    /// # Errors
+    /// As for [`Group::new`].
+    pub fn all(endpoint: &'e Endpoint, options: &GroupOptions) -> Result<Group<'e>, Error> {
+        if endpoint.address().is_some() {
+            return Group::new(endpoint, &[], options);
+        }
+        let ranks: Vec<u32> = (0..endpoint.size()).collect();
+        Group::new(endpoint, &ranks, options)
+    }
+
+    /// This process's rank in the group.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many members there are.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The endpoint that it was made on.
+    pub fn endpoint(&self) -> &'e Endpoint {
+        self.endpoint
+    }
+
+    /// Enters a barrier, and waits until all members have entered it.
+    ///
+    /// # Errors
+    /// [`Error::PeerDead`] or [`Error::PeerClosed`] with the rank, in the job, of the first member
+    /// that was found gone: then no barrier of this group ends any more. [`Error::InBarrier`];
+    /// [`Error::BadGroup`] where a member has chosen another [`Way`].
+    pub fn barrier(&self) -> Result<(), Error> {
+        self.endpoint.group_barrier(self.slot)
+    }
+
+    /// Enters a barrier, and goes on at once. It makes progress in all calls of the endpoint, and
+    /// by its tender. To be followed by [`Group::wait`], or [`Group::test`] until that says yes.
+    ///
+    /// # Errors
+    /// As for [`Group::barrier`].
+    pub fn arrive(&self) -> Result<(), Error> {
+        self.endpoint.group_arrive(self.slot)
+    }
+
+    /// Waits until all members have entered the barrier that this one entered last.
+    ///
+    /// # Errors
+    /// As for [`Group::barrier`].
+    pub fn wait(&self) -> Result<(), Error> {
+        self.endpoint.group_wait(self.slot)
+    }
+
+    /// Makes progress; whether all members have entered the barrier that this one entered last.
+    ///
+    /// # Errors
+    /// As for [`Group::barrier`].
+    pub fn test(&self) -> Result<bool, Error> {
+        self.endpoint.group_test(self.slot)
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        self.endpoint.drop_group(self.slot);
+    }
+}
+
+/// A hash that all members compute alike (FNV-1a, with a better last step).
+fn hash(before: u64, bytes: &[u8]) -> u64 {
+    let mut h = before ^ 0xcbf2_9ce4_8422_2325;
+    for byte in bytes {
+        h = (h ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    h = (h ^ h >> 31).wrapping_mul(0x7fb5_d329_728e_a185);
+    // Never 0, which stands for no group.
+    (h ^ h >> 27).max(1)
+}

@@ -1,0 +1,102 @@
+//! When a rank that waits in a barrier asks again.
+
+/// The least time before the first question, ns: some round trips on Ethernet.
+const LEAST_NS: u64 = 200_000;
+
+/// The same where nothing gets lost but what was sent before the connection stood, ns.
+const LEAST_ON_NODE_NS: u64 = 2_000_000;
+
+/// The longest between two questions, ns.
+const MOST_NS: u64 = 200_000_000;
+
+/// So many times as long as a barrier usually takes is long.
+const TIMES: u64 = 4;
+
+/// Learns how long barriers take, and says when one takes too long.
+#[derive(Debug)]
+pub(super) struct Asking {
+    least_ns: u64,
+    /// What a barrier takes, smoothed; falls at once, rises slowly.
+    usual_ns: u64,
+    /// When this one was entered; 0 before the clock was looked at.
+    since_ns: u64,
+    pause_ns: u64,
+    next_ns: u64,
+}
+
+impl Asking {
+    pub(super) fn new(on_node: bool) -> Asking {
+        let least_ns = if on_node { LEAST_ON_NODE_NS } else { LEAST_NS };
+        Asking { least_ns, usual_ns: 0, since_ns: 0, pause_ns: 0, next_ns: u64::MAX }
+    }
+
+    /// A barrier was entered. The clock is not asked for that: the next look at the time starts it.
+    #[inline]
+    pub(super) fn start(&mut self) {
+        self.since_ns = 0;
+        self.next_ns = 0;
+    }
+
+    /// It is over.
+    #[inline]
+    pub(super) fn stop(&mut self, now_ns: u64) {
+        self.next_ns = u64::MAX;
+        if self.since_ns != 0 {
+            let took_ns = now_ns.saturating_sub(self.since_ns);
+            let shorter = took_ns < self.usual_ns;
+            let rise = took_ns.saturating_sub(self.usual_ns) / 8;
+            self.usual_ns = if shorter { took_ns } else { self.usual_ns + rise };
+        }
+    }
+
+    /// When [`Asking::is_due`] wants to be called.
+    #[inline]
+    pub(super) fn next_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    /// Whether it is time to ask.
+    pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
+        if self.next_ns > now_ns {
+            return false;
+        }
+        let starts = self.since_ns == 0;
+        if starts {
+            self.since_ns = now_ns;
+            self.pause_ns = (self.usual_ns * TIMES).clamp(self.least_ns, MOST_NS);
+        } else {
+            self.pause_ns = (self.pause_ns * 2).min(MOST_NS);
+        }
+        self.next_ns = now_ns + self.pause_ns;
+        !starts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_come_ever_later_and_wait_for_what_is_usual() {
+        let mut asking = Asking::new(false);
+        asking.start();
+        let mut asked = Vec::new();
+        for us in 1..4000u64 {
+            if asking.is_due(us * 1000) {
+                asked.push(us);
+            }
+        }
+        assert_eq!(asked, [201, 601, 1401, 3001]);
+        asking.stop(4_000_000);
+        assert_eq!(asking.next_ns(), u64::MAX);
+        // Barriers that always take a millisecond are not asked about after 200 us.
+        for round in 10..200u64 {
+            asking.start();
+            asking.is_due(round * 10_000_000);
+            asking.stop(round * 10_000_000 + 1_000_000);
+        }
+        asking.start();
+        assert!(!asking.is_due(5_000_000_000) && !asking.is_due(5_003_000_000));
+        assert!(asking.is_due(5_005_000_000));
+    }
+}

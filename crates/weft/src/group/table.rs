@@ -1,0 +1,293 @@
+//! The groups of an endpoint: who is given what has come, and whose time it is.
+
+use std::collections::HashMap;
+
+use weft_wire::PeerId;
+
+use super::barrier::Run;
+use super::choose::Plan;
+use super::heading::{Heading, kind};
+use super::machine::Machine;
+use super::team::{Outlet, Team};
+use crate::device::Device;
+use crate::error::Error;
+
+/// One group, as this process sees it.
+pub(crate) struct Member {
+    pub(crate) team: Team,
+    pub(super) barrier: Run,
+    /// What else the group does, by the kind of its datagrams.
+    machines: Vec<(u8, Box<dyn Machine>)>,
+}
+
+/// What has come for groups, and was not taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Refused {
+    /// For a group that is not here, yet or any more.
+    strange: u64,
+    /// Made no sense.
+    malformed: u64,
+}
+
+/// See the module's page.
+pub(crate) struct Groups {
+    members: Vec<Option<Box<Member>>>,
+    /// The ids of those in `members`.
+    ids: Vec<u64>,
+    /// How many groups of the same members were made.
+    made: HashMap<u64, u32>,
+    /// When [`Groups::due`] wants to be called.
+    pub(crate) next_ns: u64,
+    /// The latest time that was told.
+    now_ns: u64,
+    /// What has come, while it is dealt with.
+    incoming: Vec<u8>,
+    scratch: Vec<u8>,
+    refused: Refused,
+    /// Counts barriers that ended, well or not, so that whoever polls knows when to stop.
+    pub(crate) ends: u64,
+    /// What barriers of groups that are gone have sent.
+    past: super::barrier::Count,
+}
+
+impl Default for Groups {
+    fn default() -> Groups {
+        Groups {
+            members: Vec::new(),
+            ids: Vec::new(),
+            made: HashMap::new(),
+            next_ns: u64::MAX,
+            now_ns: 0,
+            incoming: Vec::new(),
+            scratch: Vec::new(),
+            refused: Refused::default(),
+            ends: 0,
+            past: Default::default(),
+        }
+    }
+}
+
+/// A group opened for something to be done with it.
+struct Opened<'a> {
+    barrier: &'a mut Run,
+    machines: &'a mut Vec<(u8, Box<dyn Machine>)>,
+    out: Outlet<'a>,
+}
+
+impl Groups {
+    #[inline]
+    fn open<'a>(&'a mut self, device: &'a mut dyn Device, slot: usize) -> Option<Opened<'a>> {
+        let Member { team, barrier, machines } = self.members.get_mut(slot)?.as_deref_mut()?;
+        let (scratch, now_ns) = (&mut self.scratch, self.now_ns);
+        Some(Opened { barrier, machines, out: Outlet { device, team, scratch, now_ns } })
+    }
+
+    /// A new group of `peers`, of whom this process is number `rank`. Gives its place here.
+    pub(crate) fn add(&mut self, peers: Vec<PeerId>, rank: u32, plan: &Plan) -> usize {
+        let mut list = 0;
+        for peer in &peers {
+            list = super::hash(list, &peer.0.to_le_bytes());
+        }
+        let count = self.made.entry(list).or_default();
+        *count += 1;
+        let id = super::hash(list, &count.to_le_bytes());
+        let mut team = Team::new(id, rank, peers);
+        team.plan = plan.fingerprint();
+        let barrier = Run::new(&team, plan);
+        let member = Some(Box::new(Member { team, barrier, machines: Vec::new() }));
+        match self.members.iter().position(Option::is_none) {
+            Some(free) => {
+                self.members[free] = member;
+                self.ids[free] = id;
+                free
+            }
+            None => {
+                self.members.push(member);
+                self.ids.push(id);
+                self.members.len() - 1
+            }
+        }
+    }
+
+    /// Forgets a group; what its members are to be told for certain, and who they are.
+    pub(crate) fn remove(&mut self, slot: usize) -> Option<(Vec<PeerId>, Vec<u8>)> {
+        let member = self.members.get_mut(slot)?.take()?;
+        self.ids[slot] = 0;
+        let count = member.barrier.count;
+        self.past.told += count.told;
+        self.past.asked += count.asked;
+        self.past.left += count.left;
+        let farewell = member.barrier.farewell(&member.team)?;
+        Some((member.team.others, farewell.to_vec()))
+    }
+
+    pub(super) fn member(&self, slot: usize) -> Option<&Member> {
+        self.members.get(slot)?.as_deref()
+    }
+
+    /// Makes a machine part of a group: it gets the datagrams of `kind` from now on.
+    #[allow(dead_code, reason = "the seam for what groups will do besides barriers")]
+    pub(crate) fn attach(&mut self, slot: usize, kind: u8, machine: Box<dyn Machine>) {
+        debug_assert!(kind >= kind::MACHINES);
+        if let Some(member) = self.members.get_mut(slot).and_then(Option::as_deref_mut) {
+            member.machines.push((kind, machine));
+            self.next_ns = 0;
+        }
+    }
+
+    /// Has a machine of a group do something; `None`: there is none of that kind.
+    #[allow(dead_code, reason = "the seam for what groups will do besides barriers")]
+    pub(crate) fn drive<R>(
+        &mut self,
+        device: &mut dyn Device,
+        slot: usize,
+        kind: u8,
+        f: impl FnOnce(&mut dyn Machine, &mut Outlet<'_>) -> R,
+    ) -> Option<R> {
+        self.next_ns = 0;
+        let Opened { machines, mut out, .. } = self.open(device, slot)?;
+        let found = machines.iter_mut().find(|(k, _)| *k == kind);
+        found.map(|(_, machine)| f(&mut **machine, &mut out))
+    }
+
+    /// Enters a barrier of a group.
+    #[inline]
+    pub(crate) fn enter(&mut self, device: &mut dyn Device, slot: usize) -> Result<(), Error> {
+        self.next_ns = 0;
+        match self.open(device, slot) {
+            Some(Opened { barrier, mut out, .. }) => barrier.enter(&mut out),
+            None => Err(Error::NoRequest),
+        }
+    }
+
+    /// How a barrier of a group has ended; `None`: it has not.
+    #[inline]
+    pub(crate) fn ended(&self, slot: usize) -> Option<Result<(), Error>> {
+        match self.member(slot) {
+            Some(member) => member.barrier.ended(),
+            None => Some(Err(Error::NoRequest)),
+        }
+    }
+
+    /// Keeps what has come until [`Groups::take`]: it lies in the device's memory, and the device
+    /// is needed for the answer.
+    #[inline]
+    pub(crate) fn note(&mut self, bytes: &[u8]) {
+        self.incoming.clear();
+        self.incoming.extend_from_slice(bytes);
+    }
+
+    /// Deals with what was noted last; it came from `peer`.
+    #[inline]
+    pub(crate) fn take(&mut self, device: &mut dyn Device, peer: PeerId) {
+        let incoming = std::mem::take(&mut self.incoming);
+        let taken = match Heading::read(&incoming) {
+            Some((heading, payload)) => self.route(device, peer, &heading, payload),
+            None => false,
+        };
+        self.refused.malformed += u64::from(!taken);
+        self.incoming = incoming;
+    }
+
+    #[inline]
+    fn route(
+        &mut self,
+        device: &mut dyn Device,
+        peer: PeerId,
+        heading: &Heading,
+        payload: &[u8],
+    ) -> bool {
+        let Some(slot) = self.ids.iter().position(|&id| id == heading.group) else {
+            self.refused.strange += 1;
+            return true;
+        };
+        let Heading { rank: from, kind: which, what, plan, .. } = *heading;
+        let Some(Opened { barrier, machines, mut out }) = self.open(device, slot) else {
+            return false;
+        };
+        if out.team.peers.get(from as usize) != Some(&peer) {
+            return false;
+        }
+        if which >= kind::MACHINES {
+            let found = machines.iter_mut().find(|(k, _)| *k == which);
+            let Some((_, machine)) = found else { return false };
+            machine.take(from, what, payload, &mut out);
+            self.next_ns = 0;
+            return true;
+        }
+        let was_inside = barrier.is_inside();
+        let taken = if plan == out.team.plan {
+            barrier.take(from, which, what, payload, &mut out)
+        } else {
+            barrier.fail(other_plan(peer), None);
+            true
+        };
+        let ended = was_inside && barrier.ended().is_some();
+        self.ends += u64::from(ended);
+        taken
+    }
+
+    /// Learns the time.
+    #[inline]
+    pub(crate) fn tell_time(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
+    /// Does what is due by now: whoever waits for long asks.
+    #[cold]
+    pub(crate) fn due(&mut self, device: &mut dyn Device) {
+        let (mut next_ns, now) = (u64::MAX, self.now_ns);
+        for slot in 0..self.members.len() {
+            let Some(opened) = self.open(&mut *device, slot) else { continue };
+            let Opened { barrier, machines, mut out } = opened;
+            barrier.due(&mut out);
+            next_ns = next_ns.min(barrier.deadline_ns());
+            for (_, machine) in machines {
+                if machine.deadline_ns() <= now {
+                    machine.due(&mut out);
+                }
+                next_ns = next_ns.min(machine.deadline_ns());
+            }
+        }
+        self.next_ns = next_ns;
+    }
+
+    /// A peer is gone: no barrier with it ends any more.
+    pub(crate) fn gone(&mut self, device: &mut dyn Device, peer: PeerId, why: &Error) {
+        for slot in 0..self.members.len() {
+            let Some(opened) = self.open(&mut *device, slot) else { continue };
+            let Opened { barrier, machines, mut out } = opened;
+            let Some(rank) = out.team.peers.iter().position(|p| *p == peer) else { continue };
+            barrier.fail(why.clone(), Some(rank as u32));
+            for (_, machine) in machines {
+                machine.gone(rank as u32, why, &mut out);
+            }
+        }
+        self.ends += 1;
+    }
+
+    /// Counts, by name.
+    pub(crate) fn counters(&self, mut each: impl FnMut(&'static str, u64)) {
+        let mut sum = self.past;
+        for member in self.members.iter().flatten() {
+            sum.told += member.barrier.count.told;
+            sum.asked += member.barrier.count.asked;
+            sum.left += member.barrier.count.left;
+        }
+        each("group.groups", self.members.iter().flatten().count() as u64);
+        each("group.barriers", sum.left);
+        each("group.told", sum.told);
+        each("group.asked", sum.asked);
+        each("group.strange", self.refused.strange);
+        each("group.malformed", self.refused.malformed);
+    }
+}
+
+#[cold]
+fn other_plan(peer: PeerId) -> Error {
+    let why = format!(
+        "rank {peer} has chosen another way for its barriers: give all members the same one, and \
+         the same WEFT_BARRIER"
+    );
+    Error::BadGroup { why }
+}

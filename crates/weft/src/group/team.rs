@@ -1,0 +1,82 @@
+//! Who is in a group, and the way out to them.
+
+use weft_wire::PeerId;
+
+use super::heading::{HEADING_LEN, Heading};
+use crate::device::Device;
+
+/// The members of a group, as one of them sees them.
+#[derive(Debug)]
+pub(crate) struct Team {
+    /// Known to all members alike.
+    pub(crate) id: u64,
+    /// This process's rank in the group.
+    pub(crate) rank: u32,
+    /// The members, by their rank in the group.
+    pub(crate) peers: Vec<PeerId>,
+    /// All but this process.
+    pub(crate) others: Vec<PeerId>,
+    /// See [`Heading::plan`].
+    pub(crate) plan: u16,
+}
+
+impl Team {
+    pub(crate) fn new(id: u64, rank: u32, peers: Vec<PeerId>) -> Team {
+        let me = peers[rank as usize];
+        let others = peers.iter().copied().filter(|&peer| peer != me).collect();
+        Team { id, rank, peers, others, plan: 0 }
+    }
+
+    /// How many members there are.
+    pub(crate) fn size(&self) -> u32 {
+        self.peers.len() as u32
+    }
+
+    /// The heading of a datagram from here.
+    #[inline]
+    pub(crate) fn heading(&self, kind: u8, what: u8) -> [u8; HEADING_LEN] {
+        let mut bytes = [0; HEADING_LEN];
+        let (group, rank, plan) = (self.id, self.rank, self.plan);
+        Heading { group, rank, kind, what, plan }.write(&mut bytes);
+        bytes
+    }
+}
+
+/// The way out of a machine of a group. What it sends may get lost.
+pub(crate) struct Outlet<'a> {
+    pub(crate) device: &'a mut dyn Device,
+    pub(crate) team: &'a Team,
+    /// Where datagrams are put together.
+    #[allow(dead_code, reason = "the seam for what groups will do besides barriers")]
+    pub(crate) scratch: &'a mut Vec<u8>,
+    /// The monotonic clock, perhaps a little old.
+    pub(crate) now_ns: u64,
+}
+
+#[allow(dead_code, reason = "the seam for what groups will do besides barriers")]
+impl Outlet<'_> {
+    /// Bytes that a machine's datagram may have.
+    pub(crate) fn payload_max(&self) -> usize {
+        self.device.datagram_max() - HEADING_LEN
+    }
+
+    fn compose(&mut self, kind: u8, what: u8, payload: &[&[u8]]) {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&self.team.heading(kind, what));
+        payload.iter().for_each(|part| self.scratch.extend_from_slice(part));
+    }
+
+    /// To one member, by its rank in the group. `payload` is given in parts, so that a machine need
+    /// not join its own head and the user's bytes. `false`: it did not go, and is as good as lost.
+    pub(crate) fn one(&mut self, rank: u32, kind: u8, what: u8, payload: &[&[u8]]) -> bool {
+        let Some(&peer) = self.team.peers.get(rank as usize) else { return false };
+        self.compose(kind, what, payload);
+        self.device.datagram(peer, self.scratch).is_ok()
+    }
+
+    /// To all other members.
+    pub(crate) fn all(&mut self, kind: u8, what: u8, payload: &[&[u8]]) {
+        self.compose(kind, what, payload);
+        self.device.multicast(&self.team.others, self.scratch);
+    }
+}

@@ -1,0 +1,286 @@
+//! Groups and their barriers, between endpoints in one process: over a lossy wire in memory, and by
+//! shared memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use weft::context::{Context, Place};
+use weft::device::Device;
+use weft::endpoint::Endpoint;
+use weft::error::Error;
+use weft::ether::Ether;
+use weft::group::{Group, GroupOptions, Way};
+use weft::shm::{Port, Shm, ShmOptions};
+use weft_link::{Fault, FaultSpec, Link, MemoryHub};
+use weft_proto::Config;
+use weft_wire::{Address, JobKey, PeerId};
+
+const KEY: JobKey = JobKey([9; 16]);
+
+/// Barriers after which the wire has been found out.
+const WARM: u64 = 200;
+
+fn address(node: u64, port: u16) -> Address {
+    static NONCE: AtomicU64 = AtomicU64::new(1);
+    Address::new(node, NONCE.fetch_add(1, Ordering::Relaxed), port, std::process::id(), "test")
+}
+
+fn endpoints(mut devices: Vec<Box<dyn Device>>, addresses: &[Address]) -> Vec<Endpoint> {
+    for (me, device) in devices.iter_mut().enumerate() {
+        for (peer, address) in addresses.iter().enumerate().filter(|(peer, _)| *peer != me) {
+            device.associate(PeerId(peer as u32), address).unwrap();
+        }
+    }
+    let size = addresses.len() as u32;
+    let endpoint = |(rank, device): (usize, Box<dyn Device>)| {
+        // Held for crowded, so that threads that wait leave the cores to others.
+        let place = Place { rank: PeerId(rank as u32), size, on_node: 64 };
+        Endpoint::new(Context::on_device(device, place, 0).unwrap()).unwrap()
+    };
+    devices.into_iter().enumerate().map(endpoint).collect()
+}
+
+fn ether(count: usize, fault: Option<&str>) -> Vec<Endpoint> {
+    let hub = MemoryHub::new(1500, 4096);
+    let mut devices: Vec<Box<dyn Device>> = Vec::new();
+    let mut addresses = Vec::new();
+    for node in 0..count {
+        let me = address(node as u64, 100 + node as u16);
+        let mut link: Box<dyn Link> = Box::new(hub.attach().unwrap());
+        if let Some(spec) = fault {
+            let mut spec = FaultSpec::parse(spec).unwrap();
+            spec.seed += node as u64;
+            link = Box::new(Fault::new(link, spec));
+        }
+        devices.push(Box::new(Ether::on_links(me, KEY, Config::default(), vec![link])));
+        addresses.push(me);
+    }
+    endpoints(devices, &addresses)
+}
+
+fn shm(count: usize) -> Vec<Endpoint> {
+    let mut devices: Vec<Box<dyn Device>> = Vec::new();
+    let mut addresses = Vec::new();
+    for _ in 0..count {
+        let port = Port::claim_any().unwrap();
+        let me = address(1, port.number());
+        devices.push(Box::new(Shm::new(port, me, KEY, ShmOptions::for_peers(count)).unwrap()));
+        addresses.push(me);
+    }
+    endpoints(devices, &addresses)
+}
+
+fn way(name: &str) -> GroupOptions {
+    GroupOptions { way: name.parse::<Way>().unwrap(), ..GroupOptions::default() }
+}
+
+/// Runs `f` for every endpoint in a thread of its own.
+fn each(endpoints: Vec<Endpoint>, f: impl Fn(&Endpoint) + Sync) {
+    thread::scope(|scope| {
+        for endpoint in endpoints {
+            let f = &f;
+            scope.spawn(move || f(&endpoint));
+        }
+    });
+}
+
+/// Goes through `rounds` barriers; nobody leaves one that another has not entered.
+fn rounds(group: &Group<'_>, entered: &[AtomicU64], rounds: u64) {
+    let me = &entered[group.rank() as usize];
+    for round in 1..=rounds {
+        me.store(round, Ordering::SeqCst);
+        group.barrier().unwrap();
+        for (rank, other) in entered.iter().enumerate() {
+            assert!(other.load(Ordering::SeqCst) >= round, "rank {rank} has not entered {round}");
+        }
+    }
+}
+
+fn zeros(count: usize) -> Vec<AtomicU64> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn counter(endpoint: &Endpoint, name: &str) -> u64 {
+    let counters = endpoint.counters();
+    let found = counters.iter().find(|(known, _)| known == name);
+    found.unwrap_or_else(|| panic!("no counter {name} in {counters:?}")).1
+}
+
+const ALGORITHMS: [&str; 8] = [
+    "dissemination",
+    "dissemination2",
+    "tree2",
+    "tree3",
+    "nomial3",
+    "concurrent",
+    "sequencer",
+    "hierarchical",
+];
+
+#[test]
+fn barriers_hold_on_a_wire_that_loses_repeats_and_reorders() {
+    for name in ALGORITHMS {
+        let entered = zeros(5);
+        let spec = "loss=3%,dup=3%,reorder=3%,corrupt=1%,seed=11";
+        each(ether(5, Some(spec)), |endpoint| {
+            let group = Group::all(endpoint, &way(name)).unwrap();
+            rounds(&group, &entered, 400);
+        });
+    }
+}
+
+#[test]
+fn barriers_hold_by_shared_memory() {
+    for (count, name) in [(2, "auto"), (3, "tree3"), (6, "hierarchical"), (7, "concurrent")] {
+        let entered = zeros(count);
+        each(shm(count), |endpoint| {
+            let group = Group::all(endpoint, &way(name)).unwrap();
+            rounds(&group, &entered, 1000);
+        });
+    }
+}
+
+/// Without loss there is not one frame of a barrier but those that tell the others.
+#[test]
+fn a_barrier_without_loss_sends_no_frame_too_many() {
+    for name in ["dissemination", "tree3", "concurrent"] {
+        let entered = zeros(4);
+        let sum: [AtomicU64; 3] = Default::default();
+        each(ether(4, None), |endpoint| {
+            let group = Group::all(endpoint, &way(name)).unwrap();
+            rounds(&group, &entered, WARM);
+            let read = || {
+                let names = ["ether.datagrams_sent", "ether.multicasts_sent", "group.asked"];
+                names.map(|name| counter(endpoint, name))
+            };
+            let before = read();
+            for _ in 0..100 {
+                group.barrier().unwrap();
+            }
+            for (sum, (after, before)) in sum.iter().zip(read().iter().zip(before)) {
+                sum.fetch_add(after - before, Ordering::SeqCst);
+            }
+        });
+        let [one, all, asked] = sum.map(AtomicU64::into_inner);
+        let (told, released) = match name {
+            "dissemination" => (4 * 2 * 100, 0),
+            _ => (3 * 100, 100),
+        };
+        // A thread that was not run for long is asked, and tells again.
+        let most = told + 2 * asked;
+        assert!((told..=most).contains(&one), "{name}: {one} told, {asked} asked");
+        assert_eq!(all, released, "{name}: releases");
+    }
+}
+
+#[test]
+fn groups_of_several_subsets_go_on_at_once() {
+    let all = zeros(6);
+    let (low, odd) = (zeros(3), zeros(3));
+    each(ether(6, Some("loss=2%,seed=5")), |endpoint| {
+        let rank = endpoint.rank();
+        let everyone = Group::all(endpoint, &way("dissemination")).unwrap();
+        let first = Group::all(endpoint, &way("tree2")).unwrap();
+        // In another order on each side: ids depend on the members only.
+        let make_low = || (rank < 3).then(|| Group::new(endpoint, &[2, 0, 1], &way("tree3")));
+        let make_odd = || (rank % 2 == 1).then(|| Group::new(endpoint, &[1, 3, 5], &way("auto")));
+        let (own_low, own_odd) = if rank == 1 {
+            let odd = make_odd();
+            (make_low(), odd)
+        } else {
+            (make_low(), make_odd())
+        };
+        for round in 1..=50 {
+            first.arrive().unwrap();
+            if let Some(Ok(group)) = &own_low {
+                low[group.rank() as usize].store(round, Ordering::SeqCst);
+                group.barrier().unwrap();
+                assert!(low.iter().all(|entered| entered.load(Ordering::SeqCst) >= round));
+            }
+            if let Some(Ok(group)) = &own_odd {
+                odd[group.rank() as usize].store(round, Ordering::SeqCst);
+                group.barrier().unwrap();
+                assert!(odd.iter().all(|entered| entered.load(Ordering::SeqCst) >= round));
+            }
+            all[rank as usize].store(round, Ordering::SeqCst);
+            everyone.barrier().unwrap();
+            assert!(all.iter().all(|entered| entered.load(Ordering::SeqCst) >= round));
+            while !first.test().unwrap() {
+                thread::yield_now();
+            }
+            first.wait().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_member_that_ends_is_named_and_one_that_is_through_is_no_loss() {
+    each(ether(4, Some("loss=10%,seed=3")), |endpoint| {
+        let group = Group::all(endpoint, &way("tree3")).unwrap();
+        for _ in 0..20 {
+            group.barrier().unwrap();
+        }
+        if endpoint.rank() == 2 {
+            return;
+        }
+        let error = group.barrier().unwrap_err();
+        // By its own end, or by the word of another that has seen it and given up.
+        let named = matches!(
+            error,
+            Error::PeerClosed { peer: PeerId(2), .. } | Error::PeerDead { peer: PeerId(2), .. }
+        );
+        assert!(named, "{error}");
+        assert_eq!(group.barrier().unwrap_err(), error, "and so for ever");
+    });
+}
+
+#[test]
+fn members_that_do_not_agree_are_told() {
+    each(ether(2, None), |endpoint| {
+        let name = if endpoint.rank() == 0 { "dissemination" } else { "tree3" };
+        let group = Group::all(endpoint, &way(name)).unwrap();
+        let error = group.barrier().unwrap_err();
+        let told = error.to_string().contains("the same WEFT_BARRIER");
+        assert!(told || matches!(error, Error::PeerClosed { .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_barrier_in_two_phases_is_entered_once() {
+    let entered = AtomicU64::new(0);
+    each(ether(2, None), |endpoint| {
+        let group = Group::all(endpoint, &GroupOptions::default()).unwrap();
+        group.barrier().unwrap();
+        if endpoint.rank() == 0 {
+            group.arrive().unwrap();
+            assert_eq!(group.arrive(), Err(Error::InBarrier));
+            assert_eq!(group.barrier(), Err(Error::InBarrier));
+            assert_eq!(group.test(), Ok(false));
+            entered.store(1, Ordering::SeqCst);
+        } else {
+            while entered.load(Ordering::SeqCst) == 0 {
+                endpoint.progress();
+                thread::yield_now();
+            }
+            group.arrive().unwrap();
+        }
+        group.wait().unwrap();
+        assert_eq!(group.test(), Ok(true));
+    });
+}
+
+#[test]
+fn a_group_is_refused_that_cannot_be() {
+    each(ether(2, None), |endpoint| {
+        let options = GroupOptions::default();
+        for (ranks, why) in [(&[0, 0, 1][..], "twice"), (&[0, 1, 2], "no rank 2"), (&[], "not in")]
+        {
+            let refused = Group::new(endpoint, ranks, &options).err().map(|e| e.to_string());
+            assert!(refused.as_ref().is_some_and(|e| e.contains(why)), "{refused:?}");
+        }
+        let alone = Group::new(endpoint, &[endpoint.rank()], &options).unwrap();
+        for _ in 0..3 {
+            alone.barrier().unwrap();
+        }
+    });
+}
