@@ -8,6 +8,7 @@
 //! | `barrier` | a rank's state in barrier after barrier, and the repair of lost frames |
 //! | `broadcast` | reliable broadcast over datagrams |
 //! | `exchange` | reductions and exchanges of blocks: the rounds of one rank |
+//! | `order` | a group whose members deliver the same messages in the same order |
 //! | `operator` | what a reduction does with two elements |
 
 mod algorithm;
@@ -17,6 +18,7 @@ pub mod exchange;
 #[cfg(test)]
 mod explore_tests;
 mod operator;
+pub mod order;
 mod slots;
 mod steps;
 

@@ -45,17 +45,20 @@ fn round(rank: &Rank, round: u64, max: usize) -> Result<bool, Error> {
 pub fn collect(rank: &Rank, max: usize) -> Result<(), Failure> {
     let mut told = Instant::now();
     for number in 0.. {
-        match round(rank, number, max) {
+        let stop = rank.orders.try_recv().is_ok_and(|order| order == "stop");
+        let mut stops = [u8::from(stop)];
+        let agreed = || rank.endpoint.allreduce(AtomicOp::Max, &mut stops);
+        match round(rank, number, max).and_then(|right| agreed().map(|()| right)) {
             Ok(true) => {}
             Ok(false) => return Err(format!("round {number} is wrong").into()),
             Err(error) => {
                 rank.say(format_args!("fails: {error}"));
+                // Stays until the test has seen enough: who ends now is gone for those that have
+                // not noticed the death yet.
+                std::thread::sleep(Duration::from_secs(60));
                 return Ok(());
             }
         }
-        let stop = rank.orders.try_recv().is_ok_and(|order| order == "stop");
-        let mut stops = [u8::from(stop)];
-        rank.endpoint.allreduce(AtomicOp::Max, &mut stops)?;
         if told.elapsed() >= PACE {
             told = Instant::now();
             rank.say(format_args!("rounds {number}"));

@@ -2,7 +2,7 @@
 //!
 //! | frame | bytes |
 //! |---|---|
-//! | data | 1, broadcast u32, rank that shall report u32, fragment u64, length of the broadcast u64, payload |
+//! | data | 1, broadcast u32, rank that shall report u32, fragment u64, its length u64, payload |
 //! | ask | 2, fragments sent so far u64 |
 //! | report | 3, waits u8, got u64, seen u64, limit u64, ranges: each first u64, count u32 |
 
@@ -71,6 +71,7 @@ pub struct Report {
 
 /// A frame without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one lives at a time, and a box would be allocated")]
 pub enum Frame {
     /// A fragment, to all or again to one.
     Data(Data),
@@ -165,7 +166,7 @@ impl Frame {
         let waits = bytes[1] != 0;
         let mut missing = Ranges::default();
         let ranges = &bytes[26..];
-        if ranges.len() % 12 != 0 {
+        if !ranges.len().is_multiple_of(12) {
             return None;
         }
         for range in ranges.chunks_exact(12) {

@@ -1,0 +1,444 @@
+//! What all members do.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::super::broadcast::To;
+use super::frame::Frame;
+use super::sequencer::Sequencer;
+use super::{Limits, REPAIR_MAX};
+
+/// A message, or a part of one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Part {
+    pub(super) more: bool,
+    pub(super) bytes: Arc<[u8]>,
+}
+
+/// Which message: whose, and which of that member's.
+pub(super) type Name = (u32, u64);
+
+/// A frame that is to go out, without its bytes.
+#[derive(Clone, Debug)]
+pub(super) enum Out {
+    Data { message: u64, part: Part },
+    Accept { number: u64, name: Name },
+    Tell { asks: bool },
+    Status,
+    Ask { first: u64, last: u64 },
+    Again { number: u64, name: Name, part: Part },
+}
+
+/// What was delivered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// Who sent it.
+    pub sender: u32,
+    /// The message.
+    pub bytes: Vec<u8>,
+}
+
+/// Something that is done again after a time without progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Retry {
+    pub(super) at: Option<u64>,
+    pub(super) tries: u32,
+}
+
+impl Retry {
+    /// Sets it if it is not set.
+    pub(super) fn set(&mut self, at: u64) {
+        self.at.get_or_insert(at);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Retry::default();
+    }
+
+    /// Whether its time has come; then the next time is set.
+    pub(super) fn due(&mut self, now_ns: u64, limits: &Limits) -> bool {
+        if self.at.is_none_or(|at| at > now_ns) {
+            return false;
+        }
+        self.at = Some(now_ns + limits.patience(self.tries));
+        self.tries = self.tries.saturating_add(1);
+        true
+    }
+}
+
+/// A member of an ordered group: see the module's page.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub(super) limits: Limits,
+    pub(super) me: u32,
+    pub(super) dead: Vec<bool>,
+    /// The sequencer's rank.
+    pub(super) reign: u32,
+    /// All numbers up to here were delivered.
+    pub(super) delivered: u64,
+    /// All numbers up to here were delivered by all live members.
+    pub(super) stable: u64,
+    /// Numbers that this reign is known to have given.
+    pub(super) last: u64,
+    /// What has a number, beyond `delivered`.
+    pub(super) accepted: BTreeMap<u64, Name>,
+    /// What has arrived and was not delivered.
+    pub(super) arrived: BTreeMap<Name, Part>,
+    /// The last delivered message of each member.
+    pub(super) last_of: Vec<u64>,
+    /// What was delivered, numbers `stable + 1` to `delivered`.
+    history: VecDeque<(Name, Part)>,
+    /// Own messages that were not delivered, and the last one that was.
+    own: VecDeque<Part>,
+    /// Beginnings of messages.
+    begun: Vec<Vec<u8>>,
+    deliveries: VecDeque<Delivery>,
+    pub(super) out: VecDeque<(To, Out)>,
+    /// Sends own messages again.
+    resend: Retry,
+    /// Asks for what is missing.
+    ask: Retry,
+    /// Tells a new sequencer how far this member is, until that one is heard.
+    greet: Retry,
+    pub(super) sequencer: Sequencer,
+}
+
+impl Member {
+    /// Member `me` of `size`.
+    pub fn new(limits: Limits, me: u32, size: u32) -> Member {
+        let n = size as usize;
+        Member {
+            limits,
+            me,
+            dead: vec![false; n],
+            reign: 0,
+            delivered: 0,
+            stable: 0,
+            last: 0,
+            accepted: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            last_of: vec![0; n],
+            history: VecDeque::new(),
+            own: VecDeque::new(),
+            begun: vec![Vec::new(); n],
+            deliveries: VecDeque::new(),
+            out: VecDeque::new(),
+            resend: Retry::default(),
+            ask: Retry::default(),
+            greet: Retry::default(),
+            sequencer: Sequencer::new(me, n),
+        }
+    }
+
+    /// Whether there is room for a message of `len` bytes. One that has more parts than the window
+    /// only fits where nothing else waits.
+    pub fn has_room(&self, len: usize) -> bool {
+        self.own.is_empty() || self.own.len() as u64 + self.parts(len) <= self.limits.window
+    }
+
+    fn parts(&self, len: usize) -> u64 {
+        (len as u64).div_ceil(self.limits.part as u64).max(1)
+    }
+
+    /// Sends a message to all members, this one included. `false`: there is no room now.
+    pub fn cast(&mut self, bytes: &[u8], now_ns: u64) -> bool {
+        if !self.has_room(bytes.len()) {
+            return false;
+        }
+        let parts = self.parts(bytes.len());
+        for at in 0..parts {
+            let start = at as usize * self.limits.part;
+            let end = bytes.len().min(start + self.limits.part);
+            let part = Part { more: at + 1 < parts, bytes: bytes[start..end].into() };
+            self.own.push_back(part.clone());
+            let message = self.last_of[self.me as usize] + self.own.len() as u64;
+            if self.own.len() as u64 <= self.limits.window {
+                self.arrived.insert((self.me, message), part.clone());
+                self.out.push_back((To::All, Out::Data { message, part }));
+            }
+        }
+        self.resend.set(now_ns + self.limits.patience_ns);
+        self.give_numbers(now_ns);
+        true
+    }
+
+    /// The next message in the group's order. Messages that are not taken stop the group in the
+    /// end: it is as fast as its slowest member.
+    pub fn deliver(&mut self, now_ns: u64) -> Option<Delivery> {
+        let was_full = self.is_full();
+        let delivery = self.deliveries.pop_front();
+        if was_full {
+            self.advance(now_ns);
+        }
+        delivery
+    }
+
+    /// Whether so many messages wait to be taken that no more are delivered.
+    fn is_full(&self) -> bool {
+        self.deliveries.len() as u64 >= self.limits.history
+    }
+
+    /// Whether the group does not need this member any more: all of its own messages have numbers,
+    /// and those that it gave numbers to are at all members.
+    pub fn may_leave(&self) -> bool {
+        let settled = self.stable == self.last && self.accepted.is_empty();
+        self.own.is_empty() && (self.reign != self.me || settled)
+    }
+
+    /// Whether all own messages were delivered here.
+    pub fn is_idle(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// The sequencer's rank.
+    pub fn sequencer(&self) -> u32 {
+        self.reign
+    }
+
+    /// Messages and parts that are kept for members that may miss them.
+    pub fn kept(&self) -> usize {
+        self.history.len()
+    }
+
+    pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.dead.len() as u32).filter(|rank| !self.dead[*rank as usize])
+    }
+
+    /// A member is dead, or has left. `me` itself cannot be.
+    pub fn bury(&mut self, rank: u32, now_ns: u64) {
+        if rank == self.me || self.dead.get(rank as usize).is_none_or(|dead| *dead) {
+            return;
+        }
+        self.dead[rank as usize] = true;
+        let reign = self.live().next().unwrap_or(self.me);
+        if reign != self.reign {
+            self.reign = reign;
+            // Nobody knows of these whether anyone has delivered them. If someone has, they come
+            // again; their data is kept.
+            self.accepted.clear();
+            self.last = self.delivered;
+            self.ask.clear();
+            self.resend.clear();
+            // What is still to be sent speaks of the old reign, but for data.
+            self.out.retain(|(_, out)| matches!(out, Out::Data { .. }));
+            self.sequencer.begin(self.delivered);
+            if reign != self.me {
+                self.out.push_back((To::One(reign), Out::Status));
+                self.greet = Retry { at: Some(now_ns + self.limits.patience_ns), tries: 1 };
+            }
+            if !self.own.is_empty() {
+                self.resend.set(now_ns + self.limits.patience_ns);
+            }
+        }
+        self.sequence(now_ns);
+    }
+
+    /// Takes a frame of member `from`; what makes no sense is ignored.
+    pub fn take(&mut self, from: u32, frame: &Frame<'_>, now_ns: u64) {
+        if from == self.me || self.dead.get(from as usize).is_none_or(|dead| *dead) {
+            return;
+        }
+        let rules = |reign: u32| reign == self.reign && from == self.reign;
+        match *frame {
+            Frame::Data { reign, message, delivered, more, bytes } => {
+                let part = Part { more, bytes: bytes.into() };
+                self.take_data(from, message, part);
+                if self.reign == self.me {
+                    self.take_data_as_sequencer(from, reign, message, delivered, now_ns);
+                }
+            }
+            Frame::Accept { reign, number, stable, sender, message } if rules(reign) => {
+                self.hear(number, stable, now_ns);
+                self.accept(number, (sender, message));
+            }
+            Frame::Tell { reign, last, stable, asks } if rules(reign) => {
+                self.hear(last, stable, now_ns);
+                if asks {
+                    self.out.push_back((To::One(from), Out::Status));
+                }
+            }
+            Frame::Status { reign, delivered } if reign == self.me && self.reign == self.me => {
+                self.take_status(from, delivered, now_ns);
+            }
+            Frame::Ask { reign, first, last } if reign == self.reign => {
+                self.answer(from, first, last);
+            }
+            Frame::Again { reign, number, sender, message, more, bytes }
+                if reign == self.reign
+                    && (from == self.reign || self.reign == self.me)
+                    && self.accept(number, (sender, message)) =>
+            {
+                self.arrived.insert((sender, message), Part { more, bytes: bytes.into() });
+            }
+            _ => {}
+        }
+        self.advance(now_ns);
+    }
+
+    /// Takes what the sequencer says of its numbers.
+    fn hear(&mut self, last: u64, stable: u64, now_ns: u64) {
+        if self.greet.at.is_some() {
+            self.greet.clear();
+            // The new sequencer may never have seen what the old one was sent.
+            self.resend_own();
+        }
+        self.last = self.last.max(last.min(self.delivered.saturating_add(self.limits.history)));
+        self.prune(stable);
+        self.sequence(now_ns);
+    }
+
+    /// Forgets what all have delivered.
+    pub(super) fn prune(&mut self, stable: u64) {
+        while self.stable < stable.min(self.delivered) {
+            self.history.pop_front();
+            self.stable += 1;
+        }
+    }
+
+    fn take_data(&mut self, from: u32, message: u64, part: Part) {
+        let last = self.last_of[from as usize];
+        if message > last && message - last <= self.limits.window {
+            self.arrived.entry((from, message)).or_insert(part);
+        }
+    }
+
+    /// Notes that a message has a number; `false` if that is of no use.
+    fn accept(&mut self, number: u64, name: Name) -> bool {
+        let known = (name.0 as usize) < self.dead.len();
+        let near = number > self.delivered && number - self.delivered <= self.limits.history;
+        if known && near {
+            self.accepted.insert(number, name);
+        }
+        known && near
+    }
+
+    fn answer(&mut self, from: u32, first: u64, last: u64) {
+        let first = first.max(self.stable + 1);
+        let last = last.min(self.delivered).min(first.saturating_add(REPAIR_MAX - 1));
+        for number in first..=last {
+            let at = (number - self.stable - 1) as usize;
+            if let Some((name, part)) = self.history.get(at).cloned() {
+                self.out.push_back((To::One(from), Out::Again { number, name, part }));
+            }
+        }
+    }
+
+    /// Gives numbers, delivers, and sees to what is missing.
+    pub(super) fn advance(&mut self, now_ns: u64) {
+        let before = self.delivered;
+        self.deliver_all();
+        self.sequence(now_ns);
+        if self.delivered > before {
+            self.ask.clear();
+        }
+        let misses = self.delivered < self.last || !self.accepted.is_empty();
+        if !misses || self.is_full() {
+            self.ask.clear();
+        } else if self.reign != self.me {
+            self.ask.set(now_ns + self.limits.reorder_ns);
+        }
+    }
+
+    /// Delivers all that has its number and is there.
+    pub(super) fn deliver_all(&mut self) {
+        while let Some(name) = self.accepted.get(&(self.delivered + 1)).copied()
+            && !self.is_full()
+        {
+            let Some(part) = self.arrived.remove(&name) else { return };
+            self.delivered += 1;
+            self.accepted.remove(&self.delivered);
+            self.last = self.last.max(self.delivered);
+            let (sender, message) = name;
+            self.last_of[sender as usize] = message;
+            if sender == self.me {
+                self.own.pop_front();
+                self.widen();
+                self.resend.tries = 0;
+            }
+            let begun = &mut self.begun[sender as usize];
+            begun.extend_from_slice(&part.bytes);
+            if !part.more {
+                let bytes = std::mem::take(begun);
+                self.deliveries.push_back(Delivery { sender, bytes });
+            }
+            self.history.push_back((name, part));
+        }
+    }
+
+    /// The window has moved: one more own part may go.
+    fn widen(&mut self) {
+        let window = self.limits.window;
+        if self.own.len() as u64 >= window {
+            let message = self.last_of[self.me as usize] + window;
+            let part = self.own[window as usize - 1].clone();
+            self.arrived.insert((self.me, message), part.clone());
+            self.out.push_back((To::All, Out::Data { message, part }));
+        }
+    }
+
+    /// Sends the first own messages to the sequencer again.
+    fn resend_own(&mut self) {
+        if self.reign == self.me {
+            return;
+        }
+        let first = self.last_of[self.me as usize] + 1;
+        for (at, part) in self.own.iter().take(REPAIR_MAX as usize).enumerate() {
+            let out = Out::Data { message: first + at as u64, part: part.clone() };
+            self.out.push_back((To::One(self.reign), out));
+        }
+    }
+
+    /// The next frame to be sent. Calls `send` with it and gives what that gives.
+    pub fn poll<R>(&mut self, now_ns: u64, send: impl FnOnce(To, &Frame<'_>) -> R) -> Option<R> {
+        if self.out.is_empty() {
+            self.do_again(now_ns);
+        }
+        let (to, out) = self.out.pop_front()?;
+        let Member { reign, delivered, stable, last, .. } = *self;
+        let frame = match &out {
+            Out::Data { message, part: Part { more, bytes } } => {
+                Frame::Data { reign, message: *message, delivered, more: *more, bytes }
+            }
+            Out::Accept { number, name: (sender, message) } => {
+                Frame::Accept { reign, number: *number, stable, sender: *sender, message: *message }
+            }
+            Out::Tell { asks } => Frame::Tell { reign, last, stable, asks: *asks },
+            Out::Status => Frame::Status { reign, delivered },
+            Out::Ask { first, last } => Frame::Ask { reign, first: *first, last: *last },
+            Out::Again { number, name: (sender, message), part: Part { more, bytes } } => {
+                let (number, sender, message, more) = (*number, *sender, *message, *more);
+                Frame::Again { reign, number, sender, message, more, bytes }
+            }
+        };
+        Some(send(to, &frame))
+    }
+
+    /// Does again what has waited for long.
+    fn do_again(&mut self, now_ns: u64) {
+        let limits = self.limits;
+        if self.own.is_empty() {
+            self.resend.clear();
+        } else if self.resend.due(now_ns, &limits) {
+            self.resend_own();
+        }
+        if self.greet.due(now_ns, &limits) {
+            self.out.push_back((To::One(self.reign), Out::Status));
+        }
+        if self.ask.due(now_ns, &limits) && self.reign != self.me {
+            let first = self.delivered + 1;
+            let known = self.accepted.last_key_value().map_or(0, |(number, _)| *number);
+            let last = self.last.max(known).min(first + REPAIR_MAX - 1);
+            self.out.push_back((To::One(self.reign), Out::Ask { first, last }));
+        }
+        self.tell_again(now_ns);
+    }
+
+    /// When to poll although nothing has arrived, ns; 0: now.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        if !self.out.is_empty() {
+            return Some(0);
+        }
+        let retries = [self.resend.at, self.ask.at, self.greet.at, self.sequencer.tell.at];
+        retries.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,83 @@
+//! An ordered group: all members deliver the same messages in the same order.
+//!
+//! One member, the *sequencer*, gives numbers. A sender sends its message to all; the sequencer
+//! sends a short *accept* to all, which says that this message has that number; members deliver by
+//! number and ask the sequencer for what they miss. (The BB method of Kaashoek and Tanenbaum, 1991,
+//! which CF used on IEEE 1394.) No I/O, no clock: frames and the time in, frames and deadlines out.
+//!
+//! # What holds
+//!
+//! - The same order everywhere, each message once, and those of one sender in the order in which it
+//!   sent them.
+//! - What a live member has delivered, every live member delivers, whoever dies meanwhile. What a
+//!   member sent that dies may be delivered, up to some message, or not.
+//! - Memory is bounded: a member has a window of messages that have no number yet; and the
+//!   sequencer gives no number while there is a member that has not told of having delivered what
+//!   is [`Limits::history`] numbers older. How far each has come travels with its messages; only of
+//!   silent members the sequencer asks it.
+//!
+//! # When the sequencer dies
+//!
+//! The next one is the live member with the lowest rank, so ranks of sequencers only grow, and name
+//! the *reign*. Who learns of the death takes nothing from the old reign any more, forgets accepts
+//! of what it has not delivered, and tells the new sequencer how far it has delivered. That one
+//! waits for all live members' word, fetches what it has not delivered itself from the one that is
+//! furthest (whose history has it, for nobody prunes what not all have), and only then gives
+//! numbers again, from there on. Nobody live has delivered anything beyond, so nothing delivered is
+//! lost, or numbered twice. Senders send again what was not delivered.
+//!
+//! All this stands on the caller telling each live member of each death, and of nothing else.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `frame` | the frames as bytes |
+//! | `member` | what all members do |
+//! | `sequencer` | what the sequencer does besides |
+
+mod frame;
+mod member;
+mod sequencer;
+#[cfg(test)]
+mod tests;
+
+pub use frame::{Frame, FrameError};
+pub use member::{Delivery, Member};
+
+/// Messages, or parts of long ones, that one frame asks again or sends again at most.
+const REPAIR_MAX: u64 = 16;
+
+/// Members that are asked how far they are at one go.
+const ASKED_MAX: usize = 8;
+
+/// What the members of a group agree on, and how patient they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Payload bytes of a frame; longer messages go in parts.
+    pub part: usize,
+    /// Parts that a sender may have sent which have no number yet.
+    pub window: u64,
+    /// Numbers that the slowest member may be behind.
+    pub history: u64,
+    /// After so long without an answer one asks again, ns; each time without progress twice as
+    /// long.
+    pub patience_ns: u64,
+    /// How long a gap may be the network's reordering, ns.
+    pub reorder_ns: u64,
+}
+
+impl Limits {
+    /// For datagrams with this many bytes of payload, frame included.
+    pub fn new(datagram: usize) -> Limits {
+        Limits {
+            part: datagram.saturating_sub(frame::HEAD_MAX).max(1),
+            window: 64,
+            history: 1024,
+            patience_ns: 1_000_000,
+            reorder_ns: 50_000,
+        }
+    }
+
+    fn patience(&self, tries: u32) -> u64 {
+        self.patience_ns << tries.min(6)
+    }
+}

@@ -1,0 +1,197 @@
+//! What the sequencer does besides: gives numbers, and takes over from one that has died.
+
+use super::super::broadcast::To;
+use super::member::{Member, Out, Retry};
+use super::{ASKED_MAX, REPAIR_MAX};
+
+/// The sequencer's own state; of no meaning at others.
+#[derive(Clone, Debug)]
+pub(super) struct Sequencer {
+    me: usize,
+    /// It gives numbers; before, it waits for all live members' word.
+    ready: bool,
+    /// All numbers up to here were delivered by each, in so far as it has said so in this reign.
+    confirmed: Vec<Option<u64>>,
+    /// The last message of each member that has a number.
+    numbered: Vec<u64>,
+    /// Asks those that have not confirmed everything; while taking over, for what is missing here.
+    pub(super) tell: Retry,
+    /// Where the next that are asked begin.
+    turn: usize,
+}
+
+impl Sequencer {
+    pub(super) fn new(me: u32, size: usize) -> Sequencer {
+        Sequencer {
+            me: me as usize,
+            // The first one has nothing to take over.
+            ready: me == 0,
+            confirmed: vec![Some(0); size],
+            numbered: vec![0; size],
+            tell: Retry::default(),
+            turn: 0,
+        }
+    }
+
+    /// A new reign begins.
+    pub(super) fn begin(&mut self, delivered: u64) {
+        self.ready = false;
+        self.confirmed.fill(None);
+        self.confirmed[self.me] = Some(delivered);
+        self.tell.clear();
+    }
+}
+
+impl Member {
+    /// Does what the sequencer has to do, if this is it.
+    pub(super) fn sequence(&mut self, now_ns: u64) {
+        if self.reign != self.me {
+            return;
+        }
+        if !self.sequencer.ready {
+            self.take_over(now_ns);
+        }
+        // First, for a death can be what makes room for numbers.
+        self.settle();
+        self.give_numbers(now_ns);
+        self.settle();
+    }
+
+    pub(super) fn give_numbers(&mut self, now_ns: u64) {
+        if self.reign != self.me || !self.sequencer.ready {
+            return;
+        }
+        for sender in 0..self.dead.len() as u32 {
+            loop {
+                let message = self.sequencer.numbered[sender as usize] + 1;
+                let is_full = self.last - self.stable >= self.limits.history;
+                if is_full || !self.arrived.contains_key(&(sender, message)) {
+                    break;
+                }
+                self.last += 1;
+                self.sequencer.numbered[sender as usize] = message;
+                let (number, name) = (self.last, (sender, message));
+                self.accepted.insert(number, name);
+                self.out.push_back((To::All, Out::Accept { number, name }));
+                self.sequencer.tell.set(now_ns + self.limits.patience_ns);
+                self.deliver_all();
+                self.settle();
+            }
+        }
+    }
+
+    /// Learns what all have delivered.
+    fn settle(&mut self) {
+        if !self.sequencer.ready {
+            return;
+        }
+        let me = self.me as usize;
+        self.sequencer.confirmed[me] = Some(self.delivered);
+        let confirmed = |rank: u32| self.sequencer.confirmed[rank as usize].unwrap_or(0);
+        let stable = self.live().map(confirmed).min().unwrap_or(self.delivered);
+        self.prune(stable);
+        if stable == self.last {
+            self.sequencer.tell.clear();
+        }
+    }
+
+    pub(super) fn take_status(&mut self, from: u32, delivered: u64, now_ns: u64) {
+        let ready = self.sequencer.ready;
+        if ready && delivered > self.last {
+            return;
+        }
+        let confirmed = &mut self.sequencer.confirmed[from as usize];
+        let news = confirmed.is_none_or(|before| before < delivered);
+        *confirmed = Some(confirmed.map_or(delivered, |before| before.max(delivered)));
+        if news {
+            self.sequencer.tell.tries = 0;
+        } else if ready {
+            // It says again what it has said: it has not heard of this reign, or that there is
+            // more.
+            self.out.push_back((To::One(from), Out::Tell { asks: false }));
+        }
+        self.sequence(now_ns);
+    }
+
+    pub(super) fn take_data_as_sequencer(
+        &mut self,
+        from: u32,
+        reign: u32,
+        message: u64,
+        delivered: u64,
+        now_ns: u64,
+    ) {
+        if reign != self.me {
+            return;
+        }
+        if self.sequencer.ready && message <= self.sequencer.numbered[from as usize] {
+            // Its number has not been heard where it comes from.
+            self.out.push_back((To::One(from), Out::Tell { asks: false }));
+        }
+        let sound = !self.sequencer.ready || delivered <= self.last;
+        if let Some(confirmed) = self.sequencer.confirmed[from as usize].as_mut().filter(|_| sound)
+        {
+            *confirmed = delivered.max(*confirmed);
+        }
+        self.sequence(now_ns);
+    }
+
+    /// Gives numbers once it has heard all live members and has delivered what any of them has.
+    fn take_over(&mut self, now_ns: u64) {
+        let heard = |rank: u32| self.sequencer.confirmed[rank as usize].map(|far| (far, rank));
+        let me = self.me;
+        let Some(all) = self
+            .live()
+            .map(|rank| if rank == me { Some((self.delivered, me)) } else { heard(rank) })
+            .collect::<Option<Vec<_>>>()
+        else {
+            return;
+        };
+        let (far, furthest) = all.into_iter().max().unwrap_or((self.delivered, me));
+        if self.delivered < far {
+            if self.sequencer.tell.at.is_none() {
+                self.fetch(furthest, far);
+                self.sequencer.tell.set(now_ns + self.limits.patience_ns);
+            }
+            return;
+        }
+        self.accepted.clear();
+        self.last = self.delivered;
+        self.sequencer.numbered.copy_from_slice(&self.last_of);
+        self.sequencer.ready = true;
+        self.sequencer.tell = Retry { at: Some(now_ns + self.limits.patience_ns), tries: 0 };
+        self.out.push_back((To::All, Out::Tell { asks: false }));
+        self.settle();
+    }
+
+    fn fetch(&mut self, from: u32, far: u64) {
+        let first = self.delivered + 1;
+        let last = far.min(first + REPAIR_MAX - 1);
+        self.out.push_back((To::One(from), Out::Ask { first, last }));
+    }
+
+    /// Asks those that have not confirmed everything, or for what is still missing here.
+    pub(super) fn tell_again(&mut self, now_ns: u64) {
+        let limits = self.limits;
+        if self.reign != self.me || !self.sequencer.tell.due(now_ns, &limits) {
+            return;
+        }
+        if !self.sequencer.ready {
+            self.sequencer.tell.at = None;
+            return self.take_over(now_ns);
+        }
+        let lags = |rank: &u32| {
+            *rank != self.me
+                && self.sequencer.confirmed[*rank as usize].is_none_or(|far| far < self.last)
+        };
+        let lagging: Vec<u32> = self.live().filter(lags).collect();
+        if lagging.is_empty() {
+            return self.sequencer.tell.clear();
+        }
+        for at in 0..lagging.len().min(ASKED_MAX) {
+            let rank = lagging[(self.sequencer.turn + at) % lagging.len()];
+            self.out.push_back((To::One(rank), Out::Tell { asks: true }));
+        }
+        self.sequencer.turn = self.sequencer.turn.wrapping_add(ASKED_MAX);
+    }
+}

@@ -1,0 +1,450 @@
+//! Groups on a network with a seed, which loses, doubles, delays and reorders frames, while members
+//! die: the promises of the module's page, over many thousand schedules.
+
+use super::super::broadcast::To;
+use super::*;
+
+/// Seeded random numbers (SplitMix64).
+struct Rng(u64);
+
+impl Rng {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.bits() % n.max(1)
+    }
+}
+
+/// How a run is.
+#[derive(Clone, Debug)]
+struct World {
+    size: u32,
+    loss_percent: u64,
+    double_percent: u64,
+    /// Messages of each member.
+    messages: u64,
+    longest: u64,
+    /// Frames are delayed by so much more, at random, ns.
+    jitter_ns: u64,
+    /// One in so many times its program takes what a member has delivered.
+    idle: u64,
+    /// Who dies, and after how many steps of the run.
+    deaths: Vec<(u32, u64)>,
+    limits: Limits,
+}
+
+impl World {
+    fn new(size: u32) -> World {
+        let limits = Limits { window: 4, history: 8, part: 16, ..Limits::new(100) };
+        World {
+            size,
+            loss_percent: 0,
+            double_percent: 0,
+            messages: 6,
+            longest: 40,
+            jitter_ns: 60_000,
+            idle: 1,
+            deaths: Vec::new(),
+            limits,
+        }
+    }
+}
+
+/// A frame on its way: when it arrives, from whom, to whom, its bytes.
+type Flight = (u64, u32, u32, Vec<u8>);
+
+struct Run {
+    world: World,
+    rng: Rng,
+    now: u64,
+    members: Vec<Member>,
+    dead: Vec<bool>,
+    /// Which deaths each member has been told of is in the members; these are still to be told.
+    untold: Vec<(u64, u32, u32)>,
+    flights: Vec<Flight>,
+    cast: Vec<u64>,
+    delivered: Vec<Vec<Delivery>>,
+    steps: u64,
+    frames: u64,
+    most_kept: usize,
+}
+
+fn text(sender: u32, number: u64, longest: u64) -> Vec<u8> {
+    let len = (u64::from(sender) * 7 + number * 13) % (longest + 1);
+    let mut bytes = vec![sender as u8, number as u8];
+    bytes.extend((0..len).map(|at| (at * 3 + number) as u8));
+    bytes
+}
+
+impl Run {
+    fn new(world: &World, seed: u64) -> Run {
+        let n = world.size as usize;
+        Run {
+            world: world.clone(),
+            rng: Rng(seed),
+            now: 1,
+            members: (0..world.size).map(|me| Member::new(world.limits, me, world.size)).collect(),
+            dead: vec![false; n],
+            untold: Vec::new(),
+            flights: Vec::new(),
+            cast: vec![0; n],
+            delivered: vec![Vec::new(); n],
+            steps: 0,
+            frames: 0,
+            most_kept: 0,
+        }
+    }
+
+    fn carry(&mut self, from: u32, to: u32, bytes: &[u8]) {
+        let copies = 1 + u64::from(self.rng.below(100) < self.world.double_percent);
+        for _ in 0..copies {
+            if self.rng.below(100) >= self.world.loss_percent {
+                let at = self.now + 10_000 + self.rng.below(self.world.jitter_ns + 1);
+                self.flights.push((at, from, to, bytes.to_vec()));
+            }
+        }
+    }
+
+    /// One thing that member `me` does: sends a frame. A death may come after each one, also
+    /// between the copies of a multicast.
+    fn sends(&mut self, me: u32) -> bool {
+        let now = self.now;
+        let sent = self.members[me as usize].poll(now, |to, frame| {
+            let mut bytes = Vec::new();
+            frame.encode(&mut bytes);
+            assert_eq!(Frame::decode(&bytes), Ok(*frame));
+            (to, bytes)
+        });
+        let Some((to, bytes)) = sent else { return false };
+        self.frames += 1;
+        match to {
+            To::One(rank) => self.carry(me, rank, &bytes),
+            To::All => {
+                for rank in (0..self.world.size).filter(|rank| *rank != me) {
+                    self.carry(me, rank, &bytes);
+                    self.step();
+                    if self.dead[me as usize] {
+                        return true;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Counts a step, and lets those die whose time has come.
+    fn step(&mut self) {
+        self.steps += 1;
+        for at in 0..self.world.deaths.len() {
+            let (who, when) = self.world.deaths[at];
+            if when == self.steps {
+                self.dead[who as usize] = true;
+                for rank in 0..self.world.size {
+                    let at = self.now + self.rng.below(3_000_000);
+                    self.untold.push((at, rank, who));
+                }
+            }
+        }
+    }
+
+    fn takes(&mut self) {
+        let now = self.now;
+        let mut at = 0;
+        while at < self.flights.len() {
+            if self.flights[at].0 > now {
+                at += 1;
+                continue;
+            }
+            let (_, from, to, bytes) = self.flights.swap_remove(at);
+            if !self.dead[to as usize] {
+                let frame = Frame::decode(&bytes).unwrap();
+                self.members[to as usize].take(from, &frame, now);
+                self.collect(to);
+                self.step();
+            }
+        }
+        let mut told = Vec::new();
+        self.untold.retain(|&(at, rank, who)| {
+            let due = at <= now;
+            if due {
+                told.push((rank, who));
+            }
+            !due
+        });
+        for (rank, who) in told {
+            if !self.dead[rank as usize] {
+                self.members[rank as usize].bury(who, now);
+                self.collect(rank);
+                self.step();
+            }
+        }
+    }
+
+    fn collect(&mut self, me: u32) {
+        if self.rng.below(self.world.idle) != 0 {
+            return;
+        }
+        let member = &mut self.members[me as usize];
+        while let Some(delivery) = member.deliver(self.now) {
+            self.delivered[me as usize].push(delivery);
+        }
+        self.most_kept = self.most_kept.max(member.kept());
+    }
+
+    fn casts(&mut self, me: u32) {
+        let number = self.cast[me as usize];
+        if number < self.world.messages {
+            let bytes = text(me, number, self.world.longest);
+            if self.members[me as usize].cast(&bytes, self.now) {
+                self.cast[me as usize] += 1;
+                self.collect(me);
+                self.step();
+            }
+        }
+    }
+
+    fn live(&self) -> Vec<u32> {
+        (0..self.world.size).filter(|rank| !self.dead[*rank as usize]).collect()
+    }
+
+    /// Everyone live has cast all and delivered as much as everyone else.
+    fn is_over(&self) -> bool {
+        let live = self.live();
+        let done = |rank: &u32| {
+            let at = *rank as usize;
+            self.cast[at] == self.world.messages && self.members[at].is_idle()
+        };
+        let far = live.iter().map(|rank| self.delivered[*rank as usize].len());
+        let even = far.clone().min() == far.max();
+        let deaths = self.world.deaths.iter().all(|(_, when)| *when <= self.steps);
+        let quiet = live.iter().all(|rank| self.members[*rank as usize].deadline_ns().is_none());
+        live.iter().all(done) && even && self.untold.is_empty() && (quiet || deaths)
+    }
+
+    fn check(&self) {
+        let longest = self.delivered.iter().max_by_key(|all| all.len()).unwrap();
+        for all in &self.delivered {
+            assert_eq!(all[..], longest[..all.len()], "the order differs");
+        }
+        let mut next = vec![0; self.world.size as usize];
+        for Delivery { sender, bytes } in longest {
+            let number = &mut next[*sender as usize];
+            assert_eq!(*bytes, text(*sender, *number, self.world.longest), "from {sender}");
+            *number += 1;
+        }
+    }
+
+    /// Checks what holds at any time: those who died may have delivered more than the others.
+    fn check_live(&self) {
+        let live = self.live();
+        let Some(&first) = live.first() else { return };
+        for rank in live {
+            let (a, b) = (&self.delivered[first as usize], &self.delivered[rank as usize]);
+            let common = a.len().min(b.len());
+            assert_eq!(a[..common], b[..common], "{first} and {rank} differ");
+        }
+    }
+
+    fn run(mut self) -> Run {
+        while !self.is_over() {
+            assert!(self.now < 60_000_000_000, "nothing moves: {:#?}", self.members);
+            assert!(self.frames < 200_000, "too many frames: {:?}", self.world);
+            let mut live = self.live();
+            // In any order.
+            for at in (1..live.len()).rev() {
+                live.swap(at, self.rng.below(at as u64 + 1) as usize);
+            }
+            for me in live {
+                if !self.dead[me as usize] && self.rng.below(3) == 0 {
+                    self.casts(me);
+                }
+                self.collect(me);
+                while !self.dead[me as usize] && self.sends(me) {
+                    self.step();
+                }
+            }
+            let deadlines = self
+                .live()
+                .into_iter()
+                .filter_map(|rank| self.members[rank as usize].deadline_ns());
+            let flights = self.flights.iter().map(|flight| flight.0);
+            let next = deadlines.chain(flights).chain(self.untold.iter().map(|u| u.0)).min();
+            let soon = self.now + 5_000;
+            let casting =
+                self.live().iter().any(|rank| self.cast[*rank as usize] < self.world.messages);
+            self.now =
+                next.map_or(soon, |at| if casting { at.min(soon) } else { at }).max(self.now + 1);
+            self.takes();
+            self.check_live();
+        }
+        self
+    }
+}
+
+fn run(world: &World, seed: u64) -> Run {
+    Run::new(world, seed).run()
+}
+
+#[test]
+fn everyone_delivers_everything_in_one_order() {
+    for size in [1, 2, 3, 5, 16] {
+        for seed in 0..30 {
+            let run = run(&World::new(size), seed);
+            run.check();
+            let all = (u64::from(size) * run.world.messages) as usize;
+            assert!(run.delivered.iter().all(|delivered| delivered.len() == all));
+        }
+    }
+}
+
+#[test]
+fn loss_doubles_and_disorder_change_nothing() {
+    for size in [2, 3, 4, 8] {
+        for loss_percent in [1, 5, 20] {
+            for seed in 0..60 {
+                let world =
+                    World { loss_percent, double_percent: loss_percent, ..World::new(size) };
+                let run = run(&world, seed);
+                run.check();
+                let all = (u64::from(size) * run.world.messages) as usize;
+                assert!(run.delivered.iter().all(|delivered| delivered.len() == all));
+                assert!(run.most_kept as u64 <= world.limits.history);
+            }
+        }
+    }
+}
+
+/// What live members of a run with deaths promise: the same at all, and all of the living's own.
+fn check_after_deaths(run: &Run) {
+    let live = run.live();
+    let Some(&first) = live.first() else { return };
+    let all = &run.delivered[first as usize];
+    for rank in &live {
+        assert_eq!(run.delivered[*rank as usize], *all);
+        let own = all.iter().filter(|delivery| delivery.sender == *rank).count() as u64;
+        assert_eq!(own, run.world.messages, "messages of {rank} are missing");
+    }
+    let mut next = vec![0; run.world.size as usize];
+    for Delivery { sender, bytes } in all {
+        let number = &mut next[*sender as usize];
+        assert_eq!(*bytes, text(*sender, *number, run.world.longest), "from {sender}");
+        *number += 1;
+    }
+}
+
+#[test]
+fn each_member_may_die_at_each_step() {
+    let mut runs = 0;
+    for size in [2, 3, 4] {
+        let messages = if size == 4 { 2 } else { 3 };
+        for loss_percent in [0, 10] {
+            for seed in 0..2 {
+                let world = World { messages, loss_percent, ..World::new(size) };
+                let steps = run(&world, seed).steps;
+                for who in 0..size {
+                    for step in 1..=steps {
+                        let world = World { deaths: vec![(who, step)], ..world.clone() };
+                        check_after_deaths(&run(&world, seed));
+                        runs += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(runs > 1000, "only {runs} runs");
+}
+
+#[test]
+fn one_sequencer_after_the_other_may_die() {
+    for seed in 0..3000 {
+        let mut rng = Rng(seed);
+        let size = 3 + rng.below(4) as u32;
+        let loss_percent = [0, 2, 15][rng.below(3) as usize];
+        let world = World { messages: 4, loss_percent, ..World::new(size) };
+        let dying = 1 + rng.below(u64::from(size) - 1) as u32;
+        // Mostly those that are, or will be, the sequencer.
+        let mut deaths: Vec<(u32, u64)> = (0..dying).map(|who| (who, 1 + rng.below(500))).collect();
+        if rng.below(4) == 0 {
+            deaths[0].0 = size - 1;
+        }
+        deaths.dedup_by_key(|(who, _)| *who);
+        check_after_deaths(&run(&World { deaths, ..world }, seed));
+    }
+}
+
+#[test]
+fn a_program_that_takes_nothing_stops_the_group_and_lets_it_go_on() {
+    for seed in 0..20 {
+        let world = World { idle: 200, messages: 30, loss_percent: 3, ..World::new(3) };
+        let mut run = run(&world, seed);
+        run.world.idle = 1;
+        (0..3).for_each(|me| run.collect(me));
+        run.check();
+        assert!(run.most_kept as u64 <= world.limits.history);
+    }
+    let mut alone = Member::new(Limits { history: 8, ..Limits::new(100) }, 0, 1);
+    let cast = (0..100).filter(|_| alone.cast(b"x", 1)).count();
+    assert!((8..=8 + 64).contains(&cast), "{cast}");
+    let mut taken = 0;
+    while alone.deliver(2).is_some() {
+        taken += 1;
+    }
+    assert_eq!(taken, cast);
+    assert!(alone.may_leave());
+}
+
+#[test]
+fn without_loss_a_message_costs_two_frames_and_little_more() {
+    let limits = Limits::new(1400);
+    let world = World { messages: 200, jitter_ns: 0, limits, ..World::new(8) };
+    let run = run(&world, 1);
+    run.check();
+    let messages = 8 * 200;
+    assert!(run.frames < messages * 2 + messages / 4, "{} frames", run.frames);
+}
+
+#[test]
+fn a_member_that_asks_nothing_more_is_left_in_peace() {
+    let mut run = run(&World::new(3), 4);
+    // Whatever is still under way ends.
+    for _ in 0..1000 {
+        for me in 0..3 {
+            while run.sends(me) {}
+        }
+        run.now += 100_000;
+        run.takes();
+    }
+    assert!(run.members.iter().all(|member| member.deadline_ns().is_none()));
+    assert!(run.flights.is_empty());
+}
+
+#[test]
+fn nonsense_changes_nothing() {
+    let limits = Limits::new(1400);
+    let mut member = Member::new(limits, 1, 3);
+    let frames = [
+        Frame::Accept { reign: 1, number: 1, stable: 0, sender: 0, message: 1 },
+        Frame::Accept { reign: 0, number: u64::MAX, stable: u64::MAX, sender: 9, message: 0 },
+        Frame::Accept { reign: 0, number: 0, stable: u64::MAX, sender: 0, message: 0 },
+        Frame::Status { reign: 1, delivered: u64::MAX },
+        Frame::Ask { reign: 0, first: 0, last: u64::MAX },
+        Frame::Again { reign: 0, number: 0, sender: 77, message: 1, more: false, bytes: b"x" },
+        Frame::Data { reign: 0, message: u64::MAX, delivered: u64::MAX, more: true, bytes: b"x" },
+        Frame::Data { reign: 0, message: 0, delivered: 0, more: false, bytes: b"x" },
+    ];
+    for from in [0, 1, 2, 3, u32::MAX] {
+        for frame in &frames {
+            member.take(from, frame, 5);
+        }
+    }
+    assert_eq!((member.deliver(5), member.kept()), (None, 0));
+    for bytes in [&b""[..], b"\x01", b"\x07\0\0\0\0", b"\x04\0\0\0\0\0\0\0\0\0\0\0\0\0"] {
+        assert_eq!(Frame::decode(bytes), Err(FrameError { len: bytes.len() }));
+    }
+}
