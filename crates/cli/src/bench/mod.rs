@@ -33,6 +33,10 @@ enum What {
     Rate(native::RateArgs),
     /// A token round all ranks
     Ring(native::RingArgs),
+    /// Barriers with work between them
+    Barrier(native::BarrierArgs),
+    /// What a datagram costs, and barriers by that and as measured
+    Logp(native::LogpArgs),
     /// Processor time of a rank that waits a second
     Idle(native::IdleArgs),
     /// A process of a floor measurement (started by `weft bench floor`)
@@ -54,6 +58,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         What::Bw(args) => native::bw(args),
         What::Rate(args) => native::rate(args),
         What::Ring(args) => native::ring(args),
+        What::Barrier(args) => native::barrier(args),
+        What::Logp(args) => native::logp(args),
         What::Idle(args) => native::idle(args),
         What::Agent(args) => agent::run(args),
         What::Site => place::tell_site(),

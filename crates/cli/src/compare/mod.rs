@@ -92,8 +92,19 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// What Weft shows beyond latency and bandwidth, in a full comparison: within a node, and between.
-const ALONE: [(u32, &str); 3] = [(2, "bw --bytes 1M --memory weft"), (32, "ring"), (2, "idle")];
-const ONE_WAY: [(u32, &str); 1] = [(2, "rate --bytes 64")];
+const ALONE: [(u32, &str); 5] = [
+    (2, "bw --bytes 1M --memory weft"),
+    (32, "ring"),
+    (2, "idle"),
+    (2, "barrier --work 0"),
+    (CROWD, "barrier --work 0"),
+];
+const ONE_WAY: [(u32, &str); 2] = [(2, "rate --bytes 64"), (2, "barrier --work 0")];
+
+/// Ranks of the barrier that shows what waiting costs where ranks outnumber processors.
+const CROWD: u32 = 32;
+/// The same of MPI programs.
+const MPI_BARRIER: [&str; 2] = ["barrier", "0"];
 
 const RING: Op = Op::FutexRing;
 
@@ -127,8 +138,10 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     let weft = |device, env: &[(&'static str, &'static str)], more: &[(u32, &'static str)]| {
         Means::Weft { device, env: env.to_vec(), more: more.to_vec() }
     };
-    let words = plan(args).words();
-    let own = |mpi| Means::Mpi(MpiRun { mpi, provider: None, ranks: 2, words: words.clone() });
+    let barrier = MPI_BARRIER.map(String::from);
+    let words = [plan(args).words(), barrier.to_vec()].concat();
+    let of = |mpi, ranks, words| Means::Mpi(MpiRun { mpi, provider: None, ranks, words });
+    let own = |mpi| of(mpi, 2, words.clone());
     let (within, between) = (Reach::Within, Reach::Between);
     let full = !args.quick;
     if full || !lab {
@@ -140,7 +153,9 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
         add("weft composite", within, weft("composite", &[], &[]));
         for (brand, means) in mpis() {
             let transport = if brand == Brand::OpenMpi { "sm" } else { "shm" };
+            let crowd = of(means.clone(), CROWD, barrier.to_vec());
             add(&format!("{} {transport}", brand.name()), within, own(means));
+            add(&format!("{} {transport}", brand.name()), within, crowd);
         }
     }
     let mut floors = vec![Op::PacketRing(64), Op::UdpStream(args.mtu.into())];

@@ -101,7 +101,22 @@ pub fn targets(mtu: u64) -> Vec<Target> {
         ),
         target("token round 32", key("ring", "weft shm", 8), AtMost(1.5), floor("futex-ring", 0)),
         target("a receiver that waits", IDLE, Alone(2.0), IDLE),
+        barrier("barrier, two nodes", 2, ("weft ether", "openmpi tcp", "mpich tcp"), 0.3),
+        barrier("barrier, 2 ranks of a node", 2, ("weft shm", "openmpi sm", "openmpi sm"), 1.0),
+        barrier("barrier, 32 ranks of a node", 32, ("weft shm", "openmpi sm", "mpich shm"), 0.6),
     ]
+}
+
+/// A barrier against the better of two others.
+fn barrier(
+    name: &'static str,
+    ranks: u32,
+    (ours, base, rival): (&'static str, &'static str, &'static str),
+    most: f64,
+) -> Target {
+    let of = |device| Key { ranks: Some(ranks), ..key("barrier", device, 0) };
+    let rival = Some(of(rival));
+    Target { rival, ..target(name, of(ours), Bound::AtMost(most), of(base)) }
 }
 
 const IDLE: Key = key("idle", "weft shm", 0);

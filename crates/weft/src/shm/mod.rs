@@ -195,6 +195,7 @@ pub struct Shm {
     closing: bool,
     now_ns: u64,
     next_look_ns: u64,
+    looked_ns: u64,
     changed: bool,
     count: Count,
 }
@@ -242,6 +243,7 @@ impl Shm {
             closing: false,
             now_ns: 0,
             next_look_ns: 0,
+            looked_ns: 0,
             changed: false,
             count: Count::default(),
         })

@@ -16,6 +16,9 @@ const LOOK_NS: u64 = 1_000_000;
 /// How often while somebody is being connected.
 const LOOK_SOON_NS: u64 = 20_000;
 
+/// The same for who sleeps on the doorbell all the time, and wakes for a message now and then.
+const LOOK_SLEEPER_NS: u64 = 10_000_000;
+
 /// With at most so many peers, each poll looks at all rings. With more, it looks at those that were
 /// active last, and at some of the others in turn.
 const ALL_PEERS: usize = 8;
@@ -51,9 +54,13 @@ impl Shm {
     fn disarm(&mut self, wake: Wake) {
         self.armed = None;
         self.sweep = true;
-        // Who sleeps on the doorbell has somebody else to watch the sockets.
-        if wake == Wake::Descriptor {
-            self.next_look_ns = 0;
+        match wake {
+            Wake::Descriptor => self.next_look_ns = 0,
+            // Who sleeps on the doorbell has somebody else to watch the sockets.
+            Wake::Doorbell if self.next_look_ns > 0 => {
+                self.next_look_ns = self.next_look_ns.max(self.looked_ns + LOOK_SLEEPER_NS);
+            }
+            Wake::Doorbell => {}
         }
         self.bell.bell.disarm();
     }
@@ -129,17 +136,23 @@ impl Shm {
         self.tell_gone();
         self.count_backlogs();
         self.next_look_ns = self.now_ns + if soon { LOOK_SOON_NS } else { LOOK_NS };
+        // Who has something to look after does so, however it sleeps.
+        self.looked_ns = if soon { 0 } else { self.now_ns };
     }
 
     /// Looks for the next arrival.
     #[inline]
     fn scan(&mut self) -> bool {
         let count = self.peers.len();
+        if self.sweep && count > ALL_PEERS && self.scan_hot(count) {
+            return true;
+        }
         if count <= ALL_PEERS || self.sweep {
             for _ in 0..count {
                 // Goes on after the one that had something last, so that all get their turn.
                 self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
                 if self.take_from(self.cursor) {
+                    self.heat(self.cursor);
                     return true;
                 }
             }
@@ -171,14 +184,20 @@ impl Shm {
             self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
             let at = self.cursor;
             if self.take_from(at) {
-                if !self.hot.contains(&at) {
-                    self.hot.rotate_right(1);
-                    self.hot[0] = at;
-                }
+                self.heat(at);
                 return true;
             }
         }
         false
+    }
+
+    /// A peer had something: it may have more soon.
+    #[inline]
+    fn heat(&mut self, at: usize) {
+        if !self.hot.contains(&at) {
+            self.hot.rotate_right(1);
+            self.hot[0] = at;
+        }
     }
 
     /// Takes items from one ring until there is an event for the one above.

@@ -4,8 +4,10 @@
 //! last, so nothing is agreed on beforehand.
 
 mod bandwidth;
+mod barrier;
 mod flow;
 mod latency;
+mod logp;
 
 use weft::context::{Context, ContextOptions, DeviceKind};
 use weft::wireup::Job;
@@ -16,8 +18,10 @@ use crate::CliError;
 use crate::output::{Table, json_line};
 
 pub use bandwidth::{BandwidthArgs, run as bw};
+pub use barrier::{BarrierArgs, run as barrier};
 pub use flow::{IdleArgs, RateArgs, RingArgs, idle, rate, ring};
 pub use latency::{LatencyArgs, run as lat};
+pub use logp::{LogpArgs, run as logp};
 
 /// What all of these benchmarks are told.
 #[derive(clap::Args, Clone, Debug)]

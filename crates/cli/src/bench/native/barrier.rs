@@ -1,0 +1,405 @@
+//! `weft bench barrier`: barriers with work between them, as MCD's authors measured them, over any
+//! algorithms and numbers of ranks.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use weft::collective::Algorithm;
+use weft::endpoint::Endpoint;
+use weft::error::Error;
+use weft::group::{Group, GroupOptions, Way};
+use weft_sys::clock::now_ns;
+
+use super::{Common, Rank, failed, join};
+use crate::CliError;
+use crate::bench::figure::{Figure, Spread, Value, digits};
+use crate::bench::samples::Samples;
+use crate::output::{Table, json_line};
+use crate::plot::{self, Curve, Panel, What};
+
+/// Arguments of `weft bench barrier`.
+#[derive(clap::Args, Debug)]
+pub struct BarrierArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Ways, with commas: auto, hierarchical, dissemination[WAYS], treeK, nomialK, concurrent,
+    /// sequencer; or all of the usual ones
+    #[arg(long, default_value = "auto", value_delimiter = ',', value_name = "A")]
+    algorithm: Vec<String>,
+    /// Numbers of ranks, the first ones of the job; by default all of them, with --svg 2, 3, 4, 6,
+    /// 8, ...
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    ranks: Vec<u32>,
+    /// Work between two barriers, us
+    #[arg(long, default_value_t = 30.0, value_name = "US")]
+    work: f64,
+    /// Barriers of a block; blocks are repeated until the time is over
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    repeats: u32,
+    /// Draws each way against the number of ranks
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Before anything is measured, ns.
+const WARM_NS: u64 = 20_000_000;
+/// Barriers without work between them are timed so many at a time.
+const BATCH: u32 = 10;
+const TAG: u64 = 77;
+
+/// What one rank has measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Took {
+    /// Of a barrier, us: shortest, half, 99 of 100, mean.
+    spread: Spread,
+    /// Of the last block: when each barrier was left, ns of the monotonic clock.
+    left_ns: Vec<u64>,
+    /// Which boot of which kernel that clock is of.
+    clock: u64,
+}
+
+/// One measured point, as JSON has it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Point {
+    #[serde(flatten)]
+    pub(super) figure: Figure,
+    /// The shortest and the longest of the ranks' means.
+    rank_min_us: f64,
+    rank_max_us: f64,
+    /// From the first rank that leaves to the last, the mean; where all share a clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_skew_us: Option<f64>,
+}
+
+impl Point {
+    /// The mean of all ranks, us.
+    pub(super) fn mean_us(&self) -> f64 {
+        match self.figure.value {
+            Value::TimeUs(spread) => spread.mean,
+            other => other.number(),
+        }
+    }
+}
+
+/// Measures, and writes on rank 0.
+///
+/// # Errors
+/// When the job or a peer fails; [`CliError::Usage`] for options that make no sense.
+pub fn run(args: &BarrierArgs) -> Result<(), CliError> {
+    let ways = ways(&args.algorithm)?;
+    let Rank { context, device, common, _job } = join(&args.common)?;
+    let endpoint = Endpoint::new(context).map_err(failed)?;
+    let sizes = sizes(args, endpoint.size())?;
+    let mut points = Vec::new();
+    for &size in &sizes {
+        for &way in &ways {
+            let plan =
+                Block { way, size, work_ns: (args.work * 1000.0) as u64, count: args.repeats };
+            let point = measure(&endpoint, &plan, common.ms, device).map_err(failed)?;
+            if let Some(point) = &point
+                && common.json
+            {
+                json_line(point);
+            }
+            points.extend(point);
+        }
+    }
+    if endpoint.rank() != 0 {
+        return Ok(());
+    }
+    if !common.json {
+        table(&points).print();
+    }
+    match &args.svg {
+        None => Ok(()),
+        Some(path) => draw(path, &points),
+    }
+}
+
+/// Reads the names of ways.
+pub(super) fn ways(names: &[String]) -> Result<Vec<Way>, CliError> {
+    let mut all = Vec::new();
+    for name in names {
+        if name == "all" {
+            all.extend([Way::Auto, Way::ByNode]);
+            let one_link = Algorithm::USUAL.into_iter().filter(|a| a.links() == 1);
+            all.extend(one_link.map(Way::Flat));
+        } else {
+            let way = name.parse::<Way>().map_err(|e| CliError::Usage(e.to_string()))?;
+            all.push(way);
+        }
+    }
+    Ok(all)
+}
+
+fn sizes(args: &BarrierArgs, most: u32) -> Result<Vec<u32>, CliError> {
+    if let Some(wrong) = args.ranks.iter().find(|&&n| !(2..=most).contains(&n)) {
+        let why = format!("--ranks {wrong}: the job has {most}, and a barrier wants 2");
+        return Err(CliError::Usage(why));
+    }
+    if !args.ranks.is_empty() {
+        return Ok(args.ranks.clone());
+    }
+    if args.svg.is_none() {
+        return Ok(vec![most]);
+    }
+    let steps = (1..16).flat_map(|k| [2u32 << (k - 1), 3 << (k - 1)]);
+    let mut all: Vec<u32> = steps.filter(|&n| n < most).chain([most]).collect();
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// What is repeated.
+pub(super) struct Block {
+    pub(super) way: Way,
+    /// The first so many ranks of the job take part.
+    pub(super) size: u32,
+    pub(super) work_ns: u64,
+    pub(super) count: u32,
+}
+
+/// Measures one point; given to rank 0.
+pub(super) fn measure(
+    endpoint: &Endpoint,
+    plan: &Block,
+    ms: u64,
+    device: &str,
+) -> Result<Option<Point>, Error> {
+    if endpoint.rank() >= plan.size {
+        return Ok(None);
+    }
+    let ranks: Vec<u32> = (0..plan.size).collect();
+    let options = GroupOptions { way: plan.way, ..GroupOptions::from_env()? };
+    let group = Group::new(endpoint, &ranks, &options)?;
+    let blocks = agree(&group, plan, ms)?;
+    let mut samples = Samples::new();
+    let mut took = Took::default();
+    for _ in 0..blocks {
+        took.left_ns.clear();
+        block(&group, plan, |ns, count, now| {
+            samples.record(ns, u64::from(count));
+            took.left_ns.push(now);
+        })?;
+    }
+    took.spread = samples.spread();
+    took.clock = clock();
+    if group.rank() != 0 {
+        endpoint.send(0, TAG, &encode(&took))?;
+        return Ok(None);
+    }
+    let mut all = vec![took];
+    for rank in 1..plan.size {
+        let mut bytes = vec![0; 48 + 8 * plan.count as usize];
+        let status = endpoint.recv(rank, TAG, &mut bytes)?;
+        all.push(decode(&bytes[..status.len.min(bytes.len())]));
+    }
+    Ok(Some(point(plan, device, &all)))
+}
+
+/// Warms up, and agrees on the number of blocks.
+fn agree(group: &Group<'_>, plan: &Block, ms: u64) -> Result<u64, Error> {
+    let endpoint = group.endpoint();
+    let started = now_ns();
+    let mut warmed = 0u64;
+    loop {
+        block(group, plan, |_, _, _| {})?;
+        warmed += 1;
+        let took_ns = now_ns() - started;
+        // Rank 0 says: 0 for more, else the number of blocks.
+        let mut word = [0; 8];
+        if group.rank() == 0 {
+            if took_ns >= WARM_NS {
+                let fit = ms * 1_000_000 * warmed / took_ns;
+                word = fit.clamp(1, 100_000).to_le_bytes();
+            }
+            for rank in 1..plan.size {
+                endpoint.send(rank, TAG, &word)?;
+            }
+        } else {
+            endpoint.recv(0, TAG, &mut word)?;
+        }
+        match u64::from_le_bytes(word) {
+            0 => {}
+            blocks => return Ok(blocks),
+        }
+    }
+}
+
+/// Goes through a block of barriers; `each` is told how long so many took, and when they ended.
+fn block(
+    group: &Group<'_>,
+    plan: &Block,
+    mut each: impl FnMut(u64, u32, u64),
+) -> Result<(), Error> {
+    group.barrier()?;
+    let mut before = now_ns();
+    let mut left = plan.count;
+    while left > 0 {
+        let batch = if plan.work_ns > 0 { 1 } else { BATCH.min(left) };
+        if plan.work_ns > 0 {
+            let until = before + plan.work_ns;
+            while before < until {
+                std::hint::spin_loop();
+                before = now_ns();
+            }
+        }
+        for _ in 0..batch {
+            group.barrier()?;
+        }
+        let now = now_ns();
+        each(now - before, batch, now);
+        before = now;
+        left -= batch;
+    }
+    Ok(())
+}
+
+/// Names the clock, so that only times of one clock are compared.
+fn clock() -> u64 {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    boot.bytes().filter_map(|b| char::from(b).to_digit(16)).fold(0, |h, d| h * 31 + u64::from(d))
+}
+
+fn encode(took: &Took) -> Vec<u8> {
+    let Spread { min, p50, p99, mean } = took.spread;
+    let words = [min, p50, p99, mean].map(f64::to_bits);
+    let words = words.iter().chain([&took.clock]).chain(&took.left_ns);
+    words.flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn decode(bytes: &[u8]) -> Took {
+    let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+    let mut next = || words.next().unwrap_or(0);
+    let [min, p50, p99, mean] = [next(), next(), next(), next()].map(f64::from_bits);
+    let clock = next();
+    Took { spread: Spread { min, p50, p99, mean }, clock, left_ns: words.collect() }
+}
+
+fn point(plan: &Block, device: &str, all: &[Took]) -> Point {
+    let mean = |of: fn(&Spread) -> f64| {
+        all.iter().map(|took| of(&took.spread)).sum::<f64>() / all.len() as f64
+    };
+    let spread = Spread {
+        min: all.iter().map(|took| took.spread.min).fold(f64::INFINITY, f64::min),
+        p50: mean(|s| s.p50),
+        p99: mean(|s| s.p99),
+        mean: mean(|s| s.mean),
+    };
+    let means = || all.iter().map(|took| took.spread.mean);
+    let name = plan.way.to_string();
+    Point {
+        figure: Figure {
+            bench: "barrier".into(),
+            device: device.into(),
+            ranks: plan.size,
+            bytes: 0,
+            mode: (plan.way != Way::Auto).then_some(name),
+            value: Value::TimeUs(spread),
+            cpu_s_per_gb: None,
+        },
+        rank_min_us: means().fold(f64::INFINITY, f64::min),
+        rank_max_us: means().fold(0.0, f64::max),
+        exit_skew_us: skew_us(all),
+    }
+}
+
+/// The mean time from the first rank that leaves a barrier to the last.
+fn skew_us(all: &[Took]) -> Option<f64> {
+    let first = all.first()?;
+    if all.iter().any(|took| took.clock != first.clock) {
+        return None;
+    }
+    let count = all.iter().map(|took| took.left_ns.len()).min().filter(|count| *count > 0)?;
+    let skew = |at: usize| {
+        let times = || all.iter().map(|took| took.left_ns[at]);
+        (times().max().unwrap_or(0) - times().min().unwrap_or(0)) as f64 / 1000.0
+    };
+    Some((0..count).map(skew).sum::<f64>() / count as f64)
+}
+
+fn name(point: &Point) -> &str {
+    point.figure.mode.as_deref().unwrap_or("auto")
+}
+
+/// The best fixed way with so many ranks, us.
+fn best_fixed(points: &[Point], ranks: u32) -> Option<f64> {
+    let fixed = points.iter().filter(|p| p.figure.ranks == ranks && p.figure.mode.is_some());
+    fixed.map(Point::mean_us).min_by(f64::total_cmp)
+}
+
+fn table(points: &[Point]) -> Table {
+    let mut table = Table::new([
+        "way",
+        "ranks",
+        "mean us",
+        "min",
+        "p50",
+        "p99",
+        "rank min",
+        "rank max",
+        "exit skew",
+        "/best",
+    ]);
+    for point in points {
+        let Value::TimeUs(s) = point.figure.value else { continue };
+        let skew = point.exit_skew_us.map_or("-".into(), digits);
+        let best = best_fixed(points, point.figure.ranks);
+        let ratio = best.map_or("-".into(), |best| digits(s.mean / best));
+        let numbers = [s.mean, s.min, s.p50, s.p99, point.rank_min_us, point.rank_max_us];
+        let mut cells = vec![name(point).to_string(), point.figure.ranks.to_string()];
+        cells.extend(numbers.map(digits));
+        cells.extend([skew, ratio]);
+        table.row(cells);
+    }
+    table
+}
+
+fn draw(path: &std::path::Path, points: &[Point]) -> Result<(), CliError> {
+    let mut curves: Vec<Curve> = Vec::new();
+    for point in points {
+        let at = (u64::from(point.figure.ranks), point.mean_us());
+        match curves.iter_mut().find(|curve| curve.label == name(point)) {
+            Some(curve) => curve.points.push(at),
+            None => {
+                let label = name(point).to_string();
+                curves.push(Curve { bold: label == "auto", label, points: vec![at] });
+            }
+        }
+    }
+    let device = points.first().map_or("", |p| &p.figure.device);
+    let title = format!("{} ({device})", What::Barrier.title());
+    plot::svg(path, &[Panel { title, what: What::Barrier, curves }]).map_err(CliError::Bench)?;
+    eprintln!("weft: plot in {}", path.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn took(mean: f64, left_ns: &[u64], clock: u64) -> Took {
+        let spread = Spread { min: 1.0, p50: 2.0, p99: 3.0, mean };
+        Took { spread, left_ns: left_ns.to_vec(), clock }
+    }
+
+    #[test]
+    fn what_a_rank_says_is_understood_and_cut_words_are_zeros() {
+        let said = took(2.5, &[10, 20, 30], 7);
+        assert_eq!(decode(&encode(&said)), said);
+        assert_eq!(decode(&encode(&said)[..20]).clock, 0);
+    }
+
+    #[test]
+    fn skew_is_the_mean_over_barriers_and_only_of_one_clock() {
+        let all = [took(1.0, &[1000, 5000], 7), took(3.0, &[3000, 9000], 7)];
+        assert_eq!(skew_us(&all), Some(3.0));
+        assert_eq!(skew_us(&[all[0].clone(), took(1.0, &[1, 2], 8)]), None);
+        let plan = Block { way: Way::ByNode, size: 2, work_ns: 0, count: 2 };
+        let point = point(&plan, "shm", &all);
+        assert_eq!((point.rank_min_us, point.rank_max_us, point.mean_us()), (1.0, 3.0, 2.0));
+        let text = serde_json::to_string(&point).unwrap();
+        let read: Figure = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, point.figure, "it reads as a plain figure, too");
+    }
+}
