@@ -77,6 +77,10 @@ impl Device for Composite {
         Caps { free_poll, ..self.devices[at].caps(peer) }
     }
 
+    fn is_self(&self, peer: PeerId) -> bool {
+        self.of(peer).is_some_and(|at| self.devices[at].is_self(peer))
+    }
+
     fn reaches(&self, address: &Address) -> bool {
         self.devices.iter().any(|d| d.reaches(address))
     }

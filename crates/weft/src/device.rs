@@ -125,6 +125,11 @@ pub trait Device: Send {
     /// What it can do with `peer`.
     fn caps(&self, peer: PeerId) -> Caps;
 
+    /// Whether `peer` is this process itself.
+    fn is_self(&self, _peer: PeerId) -> bool {
+        false
+    }
+
     /// Whether it can reach a process with this address.
     fn reaches(&self, address: &Address) -> bool;
 

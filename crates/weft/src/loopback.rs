@@ -92,6 +92,10 @@ impl Device for Loopback {
         Caps { eager_max: EAGER_MAX, announce_from: EAGER_MAX + 1, free_poll: true }
     }
 
+    fn is_self(&self, peer: PeerId) -> bool {
+        peer == self.peer
+    }
+
     fn reaches(&self, address: &Address) -> bool {
         (address.node, address.nonce, address.port) == (self.me.node, self.me.nonce, self.me.port)
     }

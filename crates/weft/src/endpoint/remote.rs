@@ -8,6 +8,9 @@
 //! | `ATOMIC` | the asker's operation | [`Spot`], count, operation, type, operands, comparands |
 //! | `ANSWER` | the operation | the bytes asked for; `flags` says why it was refused, or 0 |
 //!
+//! What a process asks of its own memory is done at once: it must not be overtaken by what others
+//! ask for afterwards, having seen what its program did next.
+//!
 //! A long put is pulled straight into the window, and a long answer straight into the asker's
 //! memory. An asker is answered when the bytes are there, so the end of its operation says that.
 
@@ -231,6 +234,10 @@ impl EndpointWork {
         let kind = Kind::PUT;
         let envelope =
             Envelope { tag: op, data: data.unwrap_or(0), kind, flags, ..Envelope::default() };
+        if self.device.is_self(peer) {
+            self.ask_self(peer, &envelope, &spot_bytes(at), &[from]);
+            return Ok(());
+        }
         let caps = self.device.caps(peer);
         let len = SPOT_LEN + from.len();
         let sent = if len <= caps.eager_max && len < caps.announce_from {
@@ -257,6 +264,10 @@ impl EndpointWork {
         request[SPOT_LEN..].copy_from_slice(&(into.len() as u64).to_le_bytes());
         let (slot, op) = self.ask(peer, into, owner);
         let envelope = Envelope { tag: op, kind: Kind::GET, ..Envelope::default() };
+        if self.device.is_self(peer) {
+            self.ask_self(peer, &envelope, &request, &[]);
+            return Ok(());
+        }
         let sent = self.send_copy(peer, &envelope, &request);
         self.asked(slot, sent)
     }
@@ -296,8 +307,25 @@ impl EndpointWork {
             flags: if data.is_some() { HAS_DATA } else { 0 },
             ..Envelope::default()
         };
+        if self.device.is_self(peer) {
+            self.ask_self(peer, &envelope, &head, &[operands, comparands]);
+            return Ok(());
+        }
         let sent = self.send_parts(peer, &envelope, &head, &[operands, comparands]);
         self.asked(slot, sent)
+    }
+
+    /// Does what this process asks of itself, and ends the operation.
+    fn ask_self(&mut self, peer: PeerId, envelope: &Envelope, head: &[u8], parts: &[&Buf]) {
+        let request = together(head, parts);
+        let (op, code, bytes) = match self.remote.take(&mut self.ops, peer, envelope, &request) {
+            Answer::None => return,
+            Answer::Code(op, Ok(())) => (op, 0, std::mem::take(&mut self.remote.bytes)),
+            Answer::Code(op, Err(why)) => (op, why as u8, Vec::new()),
+            Answer::Memory(op, memory) => (op, 0, together(&[], &[&memory])),
+        };
+        let answer = Envelope { tag: op, kind: Kind::ANSWER, flags: code, ..Envelope::default() };
+        answered(&mut self.ops, peer, &answer, &bytes);
     }
 
     /// Sends a message that is put together from several pieces of memory; they may be used again
@@ -310,19 +338,10 @@ impl EndpointWork {
         parts: &[&Buf],
     ) -> Result<(), Error> {
         let len = head.len() + parts.iter().map(|part| part.len()).sum::<usize>();
-        let put_together = |space: &mut [u8]| {
-            let (start, mut rest) = space.split_at_mut(head.len());
-            start.copy_from_slice(head);
-            for part in parts {
-                let (own, behind) = rest.split_at_mut(part.len());
-                part.read(0, own);
-                rest = behind;
-            }
-        };
         if !self.has_waiting_for(peer) && len <= self.device.caps(peer).eager_max {
             match self.device.reserve(peer, len) {
                 Ok(()) => {
-                    put_together(self.device.space());
+                    gather(head, parts, self.device.space());
                     self.device.commit(envelope);
                     return Ok(());
                 }
@@ -330,8 +349,7 @@ impl EndpointWork {
                 Err(SendError::Full | SendError::Held) => {}
             }
         }
-        let mut bytes = vec![0; len];
-        put_together(&mut bytes);
+        let bytes = together(head, parts);
         let started = self.send(peer, envelope, Outgoing::Kept(&Buf::from_vec(bytes)))?;
         self.detach(started);
         Ok(())
@@ -439,6 +457,24 @@ impl EndpointWork {
         }
         self.answer(peer, Answer::Code(landing.answer, result));
     }
+}
+
+/// Copies several pieces of memory one behind the other.
+fn gather(head: &[u8], parts: &[&Buf], into: &mut [u8]) {
+    let (start, mut rest) = into.split_at_mut(head.len());
+    start.copy_from_slice(head);
+    for part in parts {
+        let (own, behind) = rest.split_at_mut(part.len());
+        part.read(0, own);
+        rest = behind;
+    }
+}
+
+/// The same into fresh memory.
+fn together(head: &[u8], parts: &[&Buf]) -> Vec<u8> {
+    let mut bytes = vec![0; head.len() + parts.iter().map(|part| part.len()).sum::<usize>()];
+    gather(head, parts, &mut bytes);
+    bytes
 }
 
 /// The operation that an answer names, if it was asked of this peer.

@@ -270,6 +270,44 @@ fn a_fetch_and_add_gives_what_was_there() {
 }
 
 #[test]
+fn what_a_process_asks_of_its_own_memory_is_done_at_once() {
+    let windows = Arc::new(Windows::default());
+    let options = ContextOptions { device: DeviceKind::Loopback, ..ContextOptions::default() };
+    let e = Endpoint::open(&options, JobKey([1; 16]), windows.clone()).unwrap();
+    let me = e.add_peer(&e.address().unwrap()).unwrap();
+    let memory = Buf::from_vec(vec![0; 1 << 20]);
+    let key = windows.open(None, &memory, Rights::ALL, 0).unwrap();
+    let at = Spot { key, addr: 0 };
+    let ends = |context: u64| {
+        let occurrence = e.turn(|turn| turn.occurrence()).expect("without any progress");
+        let (found, result, _) = ended(occurrence);
+        assert_eq!(found, context);
+        result
+    };
+    for len in [8, 1 << 20] {
+        let from = Buf::from_vec(pattern(len));
+        e.turn(|turn| turn.put(me, &from, at, None, Some(cookie(1)))).unwrap();
+        assert_eq!(ends(1).err(), None);
+        assert!(bytes(&memory)[..len] == pattern(len));
+        let into = Buf::from_vec(vec![0; len]);
+        e.turn(|turn| turn.get(me, into.clone(), at, Some(cookie(2)))).unwrap();
+        assert_eq!(ends(2).unwrap().len, len);
+        assert!(bytes(&into) == pattern(len));
+    }
+    let (operand, none, into) = (pattern(8), Buf::empty(), Buf::from_vec(vec![0; 8]));
+    let operands = Buf::from_vec(operand.clone());
+    let (op, scalar) = (AtomicOp::BitXor, Scalar::U64);
+    let fetch = Some(into.clone());
+    let atomic = Atomic { op, scalar, count: 1, operands: &operands, comparands: &none, fetch };
+    e.turn(|turn| turn.atomic(me, atomic, at, None, Some(cookie(3)))).unwrap();
+    assert_eq!(ends(3).unwrap().len, 8);
+    assert_eq!((bytes(&into), &bytes(&memory)[..8]), (operand, &[0; 8][..]));
+    let outside = Spot { key, addr: 1 << 20 };
+    e.turn(|turn| turn.get(me, into, outside, Some(cookie(4)))).unwrap();
+    assert!(ends(4).unwrap_err().to_string().contains("not all inside"));
+}
+
+#[test]
 fn what_a_window_does_not_allow_is_refused_with_a_reason() {
     let (a, b, to_b) = pair();
     let memory = Buf::from_vec(vec![0; 1 << 20]);
