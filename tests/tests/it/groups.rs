@@ -13,7 +13,10 @@ use weft::group::{Group, GroupOptions, Way};
 use weft::shm::{Port, Shm, ShmOptions};
 use weft_link::{Fault, FaultSpec, Link, MemoryHub};
 use weft_proto::Config;
+use weft_tests::job::{Cluster, Job, KILL, signal};
 use weft_wire::{Address, JobKey, PeerId};
+
+use super::{RANK, WEFT};
 
 const KEY: JobKey = JobKey([9; 16]);
 
@@ -283,4 +286,43 @@ fn a_group_is_refused_that_cannot_be() {
             alone.barrier().unwrap();
         }
     });
+}
+
+/// Ranks of a job go through barriers until one of them is killed, which all others name.
+fn a_killed_member(arguments: &[&str], ranks: u32, victim: u32, variables: &[(&str, &str)]) {
+    let mut job = Job::start(WEFT, &[arguments, &["--", RANK, "meet"]].concat(), variables);
+    let pid = job.rank(victim);
+    for rank in 0..ranks {
+        job.says(&format!("@{rank} met"));
+    }
+    signal(pid, KILL);
+    for rank in (0..ranks).filter(|rank| *rank != victim) {
+        let why = job.says(&format!("@{rank} barrier:"));
+        assert!(why.contains(&format!("rank {victim} ")), "{rank} says {why}");
+    }
+    job.ends();
+}
+
+#[test]
+fn a_killed_member_is_named_by_all_others() {
+    let here = ["-n", "4", "--keep-going"];
+    a_killed_member(&here, 4, 2, &[("WEFT_PEER_LIMIT_S", "3600")]);
+    let Some(lab) = Cluster::new(WEFT, "nodes=3") else { return };
+    // Two on each node: the barrier goes by node, or over all.
+    let there = ["-n", "6", "--keep-going", "--lab", lab.name()];
+    for (way, victim) in [("auto", 3), ("tree3", 0), ("dissemination", 5)] {
+        let variables = [("WEFT_PEER_LIMIT_S", "1"), ("WEFT_BARRIER", way)];
+        a_killed_member(&there, 6, victim, &variables);
+    }
+}
+
+#[test]
+fn barriers_hold_between_nodes_whose_links_make_mistakes() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=3,links=2") else { return };
+    let arguments = ["-n", "3", "--keep-going", "--lab", lab.name()];
+    for links in ["packet,udp", "udp"] {
+        let fault = ("WEFT_FAULT", "loss=2%,dup=2%,reorder=2%,seed=4");
+        let variables = [("WEFT_PEER_LIMIT_S", "2"), ("WEFT_LINKS", links), fault];
+        a_killed_member(&arguments, 3, 1, &variables);
+    }
 }

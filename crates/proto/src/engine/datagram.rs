@@ -21,10 +21,9 @@ const TYPICAL_LEN: usize = 100;
 
 impl Engine {
     /// The longest payload of a datagram, bytes: what fits a frame that every link carries.
+    #[inline]
     pub fn datagram_max(&self) -> usize {
-        let links = self.hub.links.iter().map(|link| link.spec.mtu);
-        let frame = links.min().unwrap_or(usize::MAX).min(self.hub.config.base_mtu);
-        frame - HEADER_LEN - ORIGIN_LEN
+        self.hub.least_mtu.min(self.hub.config.base_mtu) - HEADER_LEN - ORIGIN_LEN
     }
 
     /// Makes `burst` one datagram for `peer` and says by which link to send it, at once. It may get

@@ -26,6 +26,8 @@ pub(crate) struct Hub {
     pub everyone_key: Key,
     pub job: u32,
     pub links: Vec<Link>,
+    /// The least MTU of any link.
+    pub least_mtu: usize,
     pub counters: Counters,
     /// Peers with something to send, perhaps.
     pub ready: VecDeque<PeerId>,
@@ -70,6 +72,7 @@ impl Hub {
             everyone_key: key.everyone(me.nonce),
             job: key.job(),
             links: Vec::new(),
+            least_mtu: usize::MAX,
             counters: Counters::default(),
             ready: VecDeque::new(),
             timers: BinaryHeap::new(),

@@ -77,6 +77,7 @@ impl Engine {
     pub fn add_link(&mut self, spec: LinkSpec) -> LinkId {
         assert!(self.hub.links.len() < LINKS_MAX, "at most {LINKS_MAX} links");
         assert!(spec.mtu >= MTU_LEAST && spec.mtu <= 65_000, "a link's MTU of {}", spec.mtu);
+        self.hub.least_mtu = self.hub.least_mtu.min(spec.mtu);
         assert!(spec.mtu + spec.headroom <= spec.max_burst && spec.max_frames > 0);
         self.hub.links.push(Link::new(spec));
         LinkId((self.hub.links.len() - 1) as u8)
@@ -152,6 +153,7 @@ impl Engine {
         hub.events.is_empty()
             && hub.drain.is_empty()
             && hub.ready.is_empty()
+            && hub.heard.is_empty()
             && self.current.is_none()
             && self.held.is_none()
             && !self.expects_bulk()

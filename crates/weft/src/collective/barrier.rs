@@ -43,6 +43,8 @@ pub enum Target {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Barrier {
     steps: Steps,
+    /// The steps, where they were worked out beforehand.
+    table: Box<[Step]>,
     /// The barrier that was entered last; they are counted from 1.
     number: u64,
     /// Whether it has not been left.
@@ -62,7 +64,22 @@ impl Barrier {
     pub fn new(algorithm: Algorithm, rank: u32, size: u32) -> Barrier {
         let steps = Steps::new(algorithm, rank, size);
         let filled = Default::default();
-        Barrier { steps, number: 0, inside: false, at: 0, released: false, filled }
+        let table = Box::default();
+        Barrier { steps, table, number: 0, inside: false, at: 0, released: false, filled }
+    }
+
+    /// Works out the steps once and for all: for ranks that are in a hurry, and few.
+    pub fn with_table(mut self) -> Barrier {
+        self.table = (0..).map_while(|at| self.steps.get(at)).collect();
+        self
+    }
+
+    #[inline]
+    fn step(&self, at: u32) -> Option<Step> {
+        if self.table.is_empty() {
+            return self.steps.get(at);
+        }
+        self.table.get(at as usize).copied()
     }
 
     /// Whether the rank waits in a barrier.
@@ -100,7 +117,7 @@ impl Barrier {
     fn go_on(&mut self, out: &mut impl FnMut(Target, u64, Mark)) {
         loop {
             let number = self.number;
-            match self.steps.get(self.at) {
+            match self.step(self.at) {
                 Some(Step::Tell { to, slot, link }) => {
                     out(Target::One { rank: to, link }, number, Mark::Entered(slot));
                 }
@@ -162,7 +179,7 @@ impl Barrier {
     pub fn finish(&mut self, mut out: impl FnMut(Target, u64, Mark)) {
         let number = self.number;
         while self.inside {
-            match self.steps.get(self.at) {
+            match self.step(self.at) {
                 Some(Step::Tell { to, slot, link }) => {
                     out(Target::One { rank: to, link }, number, Mark::Entered(slot));
                 }
@@ -182,7 +199,7 @@ impl Barrier {
     pub fn is_awaited(&mut self) -> bool {
         let number = self.number + 1;
         let mut at = 0;
-        while let Some(Step::Await { slot }) = self.steps.get(at) {
+        while let Some(Step::Await { slot }) = self.step(at) {
             if !self.filled(number).contains(slot) {
                 return false;
             }
@@ -195,7 +212,7 @@ impl Barrier {
     pub fn ask_next(&mut self, mut out: impl FnMut(Target, u64, Mark)) {
         let number = self.number + 1;
         let mut at = 0;
-        while let Some(Step::Await { slot }) = self.steps.get(at) {
+        while let Some(Step::Await { slot }) = self.step(at) {
             if !self.filled(number).contains(slot)
                 && let Some(rank) = self.steps.source(slot)
             {
@@ -211,7 +228,7 @@ impl Barrier {
             return self.steps.tells(other, slot);
         }
         let told = |at| {
-            matches!(self.steps.get(at), Some(Step::Tell { to, slot: its, .. })
+            matches!(self.step(at), Some(Step::Tell { to, slot: its, .. })
                 if (to, its) == (other, slot))
         };
         number == self.number && (0..self.at).any(told)
@@ -224,7 +241,7 @@ impl Barrier {
         }
         let number = self.number;
         for at in self.at.. {
-            match self.steps.get(at) {
+            match self.step(at) {
                 Some(Step::Await { slot }) => {
                     if !self.filled(number).contains(slot)
                         && let Some(rank) = self.steps.source(slot)

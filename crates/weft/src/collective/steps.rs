@@ -5,7 +5,7 @@ use super::algorithm::{Algorithm, rounds};
 
 /// What a rank does next. A *slot* names one of the messages that a rank waits for: the sender says
 /// which one it fills.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Step {
     /// Tell a rank, over one of the algorithm's links.
     Tell {

@@ -56,14 +56,14 @@ impl Endpoint {
     }
 
     pub(crate) fn group_arrive(&self, slot: usize) -> Result<(), Error> {
-        self.station.lock().enter(slot)
+        self.station.lock().enter(slot, now_ns())
     }
 
     pub(crate) fn group_barrier(&self, slot: usize) -> Result<(), Error> {
         let mut entered = false;
         self.wait_group(|work, now_ns| {
             if !std::mem::replace(&mut entered, true)
-                && let Err(error) = work.enter(slot)
+                && let Err(error) = work.enter(slot, now_ns)
             {
                 return Some(Err(error));
             }
@@ -140,7 +140,8 @@ impl Endpoint {
 
 impl EndpointWork {
     #[inline]
-    fn enter(&mut self, slot: usize) -> Result<(), Error> {
+    fn enter(&mut self, slot: usize, now_ns: u64) -> Result<(), Error> {
+        self.groups.tell_time(now_ns);
         self.groups.enter(&mut *self.device, slot)
     }
 

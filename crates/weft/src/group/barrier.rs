@@ -71,7 +71,7 @@ impl Part {
         for (at, &rank) in ranks.iter().enumerate() {
             rank_of[rank as usize] = at as u32;
         }
-        let machine = Barrier::new(algorithm, rank as u32, ranks.len() as u32);
+        let machine = Barrier::new(algorithm, rank as u32, ranks.len() as u32).with_table();
         Some(Part { machine, kind, peers, others, rank_of })
     }
 
@@ -204,7 +204,7 @@ impl Run {
             return Err(Error::InBarrier);
         }
         self.number += 1;
-        self.asking.start();
+        self.asking.start(out.now_ns);
         self.stage = if self.on_node.is_some() && !self.first {
             self.step_on_node(out, |m, o| m.enter(o));
             Stage::OnNode
@@ -269,7 +269,7 @@ impl Run {
         if what == what::LEFT {
             self.finish(number, out);
             if let Some(&peer) = out.team.peers.get((slot as usize).wrapping_sub(1)) {
-                self.fail(told_of(peer, out.team.peers[from as usize]), None);
+                self.fail(told_of(peer, out.team.peers[from as usize]), Some(slot - 1));
             }
             return true;
         }

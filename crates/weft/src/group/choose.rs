@@ -68,8 +68,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// For members on these nodes, by rank in the group.
-    pub(super) fn new(way: Way, nodes: &[u64], logp: &LogP) -> Plan {
+    /// For members on these nodes, by rank in the group; this node has so many cores.
+    pub(super) fn new(way: Way, nodes: &[u64], cores: usize, logp: &LogP) -> Plan {
         let groups = sort(nodes);
         let one_node = groups.len() == 1 && !nodes.is_empty();
         let several = groups.iter().any(|node| node.len() > 1);
@@ -80,9 +80,11 @@ impl Plan {
                 let algorithm = cheapest(groups.len());
                 Plan { algorithm, by_node: Some(groups), one_node }
             }
-            Way::Auto if one_node => {
-                Plan { algorithm: Algorithm::Dissemination { ways: 1 }, by_node: None, one_node }
+            // Each message wakes somebody: where that takes a processor from another, few are best.
+            Way::Auto if one_node && nodes.len() > cores => {
+                Plan { algorithm: CANDIDATES[0], by_node: Some(groups), one_node }
             }
+            Way::Auto if one_node => Plan { algorithm: CANDIDATES[0], by_node: None, one_node },
             Way::Auto if several => {
                 let algorithm = cheapest(groups.len());
                 Plan { algorithm, by_node: Some(groups), one_node }
@@ -148,15 +150,16 @@ mod tests {
 
     #[test]
     fn members_are_sorted_by_node_and_plans_told_apart() {
-        let plan = Plan::new(Way::Auto, &[5, 9, 5, 7, 9], &USUAL_LOGP);
+        let plan = Plan::new(Way::Auto, &[5, 9, 5, 7, 9], 8, &USUAL_LOGP);
         assert_eq!(plan.by_node, Some(vec![vec![0, 2], vec![1, 4], vec![3]]));
-        let flat = Plan::new(Way::Auto, &[1, 2, 3, 4, 5], &USUAL_LOGP);
+        let flat = Plan::new(Way::Auto, &[1, 2, 3, 4, 5], 8, &USUAL_LOGP);
         assert_eq!(flat.by_node, None);
         assert_ne!(plan.fingerprint(), flat.fingerprint());
-        assert!(Plan::new(Way::Auto, &[1, 1], &USUAL_LOGP).one_node);
-        assert!(
-            !Plan::new(Way::Auto, &nodes_of(&[PeerId(0), PeerId(1)], &[]), &USUAL_LOGP).one_node
-        );
+        let two = Plan::new(Way::Auto, &[1, 1], 8, &USUAL_LOGP);
+        assert!(two.one_node && two.by_node.is_none());
+        assert!(Plan::new(Way::Auto, &[1, 1, 1], 2, &USUAL_LOGP).by_node.is_some());
+        let unknown = nodes_of(&[PeerId(0), PeerId(1)], &[]);
+        assert!(!Plan::new(Way::Auto, &unknown, 8, &USUAL_LOGP).one_node);
     }
 
     #[test]

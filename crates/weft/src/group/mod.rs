@@ -120,7 +120,8 @@ impl<'e> Group<'e> {
             return bad(format!("this process, rank {}, is not in it", endpoint.rank()));
         };
         let peers: Vec<PeerId> = ranks.iter().copied().map(PeerId).collect();
-        let plan = Plan::new(options.way, &nodes_of(&peers, endpoint.nodes()), &options.logp);
+        let nodes = nodes_of(&peers, endpoint.nodes());
+        let plan = Plan::new(options.way, &nodes, weft_sys::cpu::shared(), &options.logp);
         let slot = endpoint.add_group(peers, rank as u32, &plan);
         Ok(Group { endpoint, slot, rank: rank as u32, size: ranks.len() as u32 })
     }

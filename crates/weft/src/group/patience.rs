@@ -18,7 +18,7 @@ pub(super) struct Asking {
     least_ns: u64,
     /// What a barrier takes, smoothed; falls at once, rises slowly.
     usual_ns: u64,
-    /// When this one was entered; 0 before the clock was looked at.
+    /// When this one was entered.
     since_ns: u64,
     pause_ns: u64,
     next_ns: u64,
@@ -30,23 +30,21 @@ impl Asking {
         Asking { least_ns, usual_ns: 0, since_ns: 0, pause_ns: 0, next_ns: u64::MAX }
     }
 
-    /// A barrier was entered. The clock is not asked for that: the next look at the time starts it.
+    /// A barrier was entered.
     #[inline]
-    pub(super) fn start(&mut self) {
-        self.since_ns = 0;
-        self.next_ns = 0;
+    pub(super) fn start(&mut self, now_ns: u64) {
+        self.since_ns = now_ns;
+        self.pause_ns = (self.usual_ns * TIMES).clamp(self.least_ns, MOST_NS);
+        self.next_ns = now_ns + self.pause_ns;
     }
 
     /// It is over.
     #[inline]
     pub(super) fn stop(&mut self, now_ns: u64) {
         self.next_ns = u64::MAX;
-        if self.since_ns != 0 {
-            let took_ns = now_ns.saturating_sub(self.since_ns);
-            let shorter = took_ns < self.usual_ns;
-            let rise = took_ns.saturating_sub(self.usual_ns) / 8;
-            self.usual_ns = if shorter { took_ns } else { self.usual_ns + rise };
-        }
+        let took_ns = now_ns.saturating_sub(self.since_ns);
+        let rise = took_ns.saturating_sub(self.usual_ns) / 8;
+        self.usual_ns = self.usual_ns.min(took_ns) + rise;
     }
 
     /// When [`Asking::is_due`] wants to be called.
@@ -60,15 +58,9 @@ impl Asking {
         if self.next_ns > now_ns {
             return false;
         }
-        let starts = self.since_ns == 0;
-        if starts {
-            self.since_ns = now_ns;
-            self.pause_ns = (self.usual_ns * TIMES).clamp(self.least_ns, MOST_NS);
-        } else {
-            self.pause_ns = (self.pause_ns * 2).min(MOST_NS);
-        }
+        self.pause_ns = (self.pause_ns * 2).min(MOST_NS);
         self.next_ns = now_ns + self.pause_ns;
-        !starts
+        true
     }
 }
 
@@ -79,7 +71,7 @@ mod tests {
     #[test]
     fn questions_come_ever_later_and_wait_for_what_is_usual() {
         let mut asking = Asking::new(false);
-        asking.start();
+        asking.start(1000);
         let mut asked = Vec::new();
         for us in 1..4000u64 {
             if asking.is_due(us * 1000) {
@@ -91,12 +83,11 @@ mod tests {
         assert_eq!(asking.next_ns(), u64::MAX);
         // Barriers that always take a millisecond are not asked about after 200 us.
         for round in 10..200u64 {
-            asking.start();
-            asking.is_due(round * 10_000_000);
+            asking.start(round * 10_000_000);
             asking.stop(round * 10_000_000 + 1_000_000);
         }
-        asking.start();
-        assert!(!asking.is_due(5_000_000_000) && !asking.is_due(5_003_000_000));
+        asking.start(5_000_000_000);
+        assert!(!asking.is_due(5_003_000_000));
         assert!(asking.is_due(5_005_000_000));
     }
 }

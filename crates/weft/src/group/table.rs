@@ -177,14 +177,16 @@ impl Groups {
         all
     }
 
-    /// Enters a barrier of a group.
+    /// Enters a barrier of a group; [`Groups::tell_time`] comes just before.
     #[inline]
     pub(crate) fn enter(&mut self, device: &mut dyn Device, slot: usize) -> Result<(), Error> {
-        self.next_ns = 0;
-        match self.open(device, slot) {
-            Some(Opened { barrier, mut out, .. }) => barrier.enter(&mut out),
-            None => Err(Error::NoRequest),
-        }
+        let Some(Opened { barrier, mut out, .. }) = self.open(device, slot) else {
+            return Err(Error::NoRequest);
+        };
+        let entered = barrier.enter(&mut out);
+        let next_ns = barrier.deadline_ns();
+        self.next_ns = self.next_ns.min(next_ns);
+        entered
     }
 
     /// How a barrier of a group has ended; `None`: it has not.

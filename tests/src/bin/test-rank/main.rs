@@ -5,6 +5,7 @@ mod collect;
 mod flow;
 mod limits;
 mod loss;
+mod meet;
 mod talk;
 
 use std::process::ExitCode;
@@ -92,6 +93,7 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "anyone" => loss::anyone(&rank),
         "quit" => loss::quit(&rank),
         "collect" => collect::collect(&rank, number(0, 5000)? as usize),
+        "meet" => meet::meet(&rank, number(0, 1000)?),
         "compute" => talk::compute(&rank, number(0, 6)?),
         "talk" => talk::talk(&rank, number(0, 3)?),
         "serve" => talk::serve(&rank),

@@ -258,7 +258,9 @@ fn block(
 /// Names the clock, so that only times of one clock are compared.
 fn clock() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    boot.bytes().filter_map(|b| char::from(b).to_digit(16)).fold(0, |h, d| h * 31 + u64::from(d))
+    boot.bytes()
+        .filter_map(|b| char::from(b).to_digit(16))
+        .fold(0, |h: u64, d| h.wrapping_mul(31).wrapping_add(u64::from(d)))
 }
 
 fn encode(took: &Took) -> Vec<u8> {
