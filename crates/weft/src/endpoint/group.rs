@@ -1,12 +1,15 @@
 //! What groups need of their endpoint.
 
+use weft_sys::buf::lend;
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId};
 
 use super::Endpoint;
 use super::work::EndpointWork;
 use crate::error::Error;
-use crate::group::Plan;
+use crate::group::cast::{self, Cast};
+use crate::group::ordered::{self, Ordered};
+use crate::group::{Delivery, Outlet, Plan};
 
 impl Endpoint {
     /// The node of each peer, as far as it is known.
@@ -31,11 +34,21 @@ impl Endpoint {
         if !std::thread::panicking() {
             // Others may hear only through this one that all have entered.
             let _ = self.group_wait(slot);
+            // And miss what only this one can send again. Who does not take it in this time has
+            // stopped, or does something else.
+            self.station.wait(Some(crate::context::CLOSE_NS), |work, now_ns| {
+                work.progress(now_ns);
+                work.groups.may_leave(slot).then_some(())
+            });
         }
         let mut work = self.station.lock();
         work.progress(now_ns());
-        let Some((others, farewell)) = work.groups.remove(slot) else { return };
         let envelope = Envelope { kind: Kind::GROUP, ..Envelope::default() };
+        for (peer, farewell) in work.groups.farewells(slot) {
+            // Who is gone needs no word.
+            let _ = work.send_copy(peer, &envelope, &farewell);
+        }
+        let Some((others, farewell)) = work.groups.remove(slot) else { return };
         for peer in others {
             // Who is gone needs no word.
             let _ = work.send_copy(peer, &envelope, &farewell);
@@ -70,6 +83,55 @@ impl Endpoint {
         ended.expect("a wait without a limit ends with something")
     }
 
+    pub(crate) fn group_broadcast(
+        &self,
+        slot: usize,
+        root: u32,
+        data: &mut [u8],
+    ) -> Result<(), Error> {
+        lend(|loans| {
+            let number = {
+                let buf = loans.fill(data);
+                let mut work = self.station.lock();
+                work.cast(slot, |machine, out| machine.start(root, buf, out))
+            };
+            let Some(number) = number else { return Err(Error::NoRequest) };
+            self.wait_group(|work, now_ns| {
+                let ended = |work: &mut EndpointWork| {
+                    work.cast(slot, |machine, out| machine.ended(number, &out.team.peers))
+                        .unwrap_or(Some(Err(Error::NoRequest)))
+                };
+                ended(work).or_else(|| {
+                    work.progress(now_ns);
+                    ended(work)
+                })
+            })
+        })
+    }
+
+    pub(crate) fn group_cast(&self, slot: usize, bytes: &[u8]) -> Result<(), Error> {
+        self.wait_group(|work, now_ns| {
+            match work.ordered(slot, |machine, out| machine.cast(bytes, out)) {
+                Some(true) => Some(Ok(())),
+                Some(false) => {
+                    work.progress(now_ns);
+                    None
+                }
+                None => Some(Err(Error::NoRequest)),
+            }
+        })
+    }
+
+    pub(crate) fn group_deliver(&self, slot: usize) -> Result<Delivery, Error> {
+        let found =
+            self.station.wait(None, |work, now_ns| work.next_delivery(slot, now_ns).transpose());
+        found.expect("a wait without a limit ends with something")
+    }
+
+    pub(crate) fn group_try_deliver(&self, slot: usize) -> Result<Option<Delivery>, Error> {
+        self.station.lock().next_delivery(slot, now_ns())
+    }
+
     pub(crate) fn group_test(&self, slot: usize) -> Result<bool, Error> {
         let ended = self.station.lock().group_ended(slot, now_ns());
         ended.map_or(Ok(false), |result| result.map(|()| true))
@@ -81,6 +143,41 @@ impl EndpointWork {
     fn enter(&mut self, slot: usize, now_ns: u64) -> Result<(), Error> {
         self.groups.tell_time(now_ns);
         self.groups.enter(&mut *self.device, slot)
+    }
+
+    fn cast<R>(
+        &mut self,
+        slot: usize,
+        f: impl FnOnce(&mut Cast, &mut Outlet<'_>) -> R,
+    ) -> Option<R> {
+        self.groups.tell_time(now_ns());
+        self.groups.drive(&mut *self.device, slot, cast::KIND, f)
+    }
+
+    fn ordered<R>(
+        &mut self,
+        slot: usize,
+        f: impl FnOnce(&mut Ordered, &mut Outlet<'_>) -> R,
+    ) -> Option<R> {
+        self.groups.tell_time(now_ns());
+        self.groups.drive(&mut *self.device, slot, ordered::KIND, f)
+    }
+
+    /// The next message in a group's order, if it is there before or after a round of progress.
+    fn next_delivery(&mut self, slot: usize, now_ns: u64) -> Result<Option<Delivery>, Error> {
+        let next = |work: &mut EndpointWork| {
+            let found = work.ordered(slot, |machine, out| {
+                machine.deliver(out).map(Ok).or_else(|| machine.hopeless().map(Err))
+            });
+            found.unwrap_or(Some(Err(Error::NoRequest))).transpose()
+        };
+        match next(self)? {
+            Some(delivery) => Ok(Some(delivery)),
+            None => {
+                self.progress(now_ns);
+                next(self)
+            }
+        }
     }
 
     /// The end of a barrier, if it has come, before or after a round of progress.

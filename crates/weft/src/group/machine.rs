@@ -5,6 +5,9 @@ use std::any::Any;
 use super::team::Outlet;
 use crate::error::Error;
 
+/// Datagrams that a machine sends at one go; then it looks whether something has come.
+pub(crate) const BURST: usize = 64;
+
 /// A state machine of a group. It never waits: it is called when something has come, or its time.
 /// Who knows its type gets at it as [`Any`].
 pub(crate) trait Machine: Any + Send {
@@ -19,4 +22,11 @@ pub(crate) trait Machine: Any + Send {
 
     /// A member is gone and will send nothing more.
     fn gone(&mut self, rank: u32, why: &Error, out: &mut Outlet<'_>);
+
+    /// Whether no other member needs this one any more.
+    fn may_leave(&self) -> bool;
+
+    /// What the member with rank `rank` is to be told for certain when this one leaves: what it is,
+    /// and the payload.
+    fn farewell(&mut self, rank: u32) -> Option<(u8, Vec<u8>)>;
 }

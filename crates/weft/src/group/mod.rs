@@ -16,21 +16,26 @@
 //! | `heading`, `team` | what a datagram begins with; the members, and the way out to them |
 //! | `choose` | which way a barrier goes |
 //! | `barrier`, `patience` | a member's barrier on real wires, and when it asks |
-//! | `machine` | what else a group can do |
+//! | `cast`, `ordered` | reliable broadcast, and messages in one order, on real wires |
+//! | `machine` | what such a machine is |
 //! | `table` | the groups of an endpoint |
 
 mod barrier;
+pub(crate) mod cast;
 mod choose;
 mod heading;
 mod machine;
+pub(crate) mod ordered;
 mod patience;
 mod table;
 mod team;
 
 use weft_wire::PeerId;
 
+pub use crate::collective::order::Delivery;
 pub use choose::{USUAL_LOGP, Way};
 pub(crate) use table::Groups;
+pub(crate) use team::Outlet;
 
 use crate::collective::LogP;
 use crate::endpoint::Endpoint;
@@ -181,6 +186,58 @@ impl<'e> Group<'e> {
     /// As for [`Group::barrier`].
     pub fn test(&self) -> Result<bool, Error> {
         self.endpoint.group_test(self.slot)
+    }
+}
+
+impl Group<'_> {
+    /// Gives `data` of the member with rank `root` to all: each byte leaves the root once, by
+    /// multicast where the network can. All members must call it with the same root and length, and
+    /// their broadcasts in the same order. A member returns when it has the data, the root when it
+    /// may change its own; up to 32 KiB that is at once.
+    ///
+    /// # Errors
+    /// [`Error::PeerDead`] or [`Error::PeerClosed`] if the root is gone; [`Error::Mismatch`] if it
+    /// broadcasts something else; [`Error::BadGroup`] if there is no such member. Other members'
+    /// deaths hold nobody up.
+    pub fn broadcast(&self, root: u32, data: &mut [u8]) -> Result<(), Error> {
+        if root >= self.size {
+            let why = format!("there is no member {root} to broadcast: there are {}", self.size);
+            return Err(Error::BadGroup { why });
+        }
+        if self.size == 1 {
+            return Ok(());
+        }
+        self.endpoint.group_broadcast(self.slot, root, data)
+    }
+
+    /// Sends a message of any length to all members, this one included, which deliver it in the
+    /// group's order; waits while too many are under way. What was sent before a
+    /// [`Group::deliver`] can be behind what that gives.
+    ///
+    /// # Errors
+    /// [`Error::NoRequest`] for a group that has ended.
+    pub fn cast(&self, bytes: &[u8]) -> Result<(), Error> {
+        self.endpoint.group_cast(self.slot, bytes)
+    }
+
+    /// The next message in the group's order; waits for it. All members deliver the same messages
+    /// in the same order, those of one sender in the order in which it sent them; what a live
+    /// member has delivered, all live members deliver. Members must go on taking messages: one that
+    /// does not stops the others in the end.
+    ///
+    /// # Errors
+    /// When all other members are gone and nothing is under way: how the last of them was found
+    /// gone.
+    pub fn deliver(&self) -> Result<Delivery, Error> {
+        self.endpoint.group_deliver(self.slot)
+    }
+
+    /// As [`Group::deliver`], but `None` if there is none now; makes progress.
+    ///
+    /// # Errors
+    /// As for [`Group::deliver`].
+    pub fn try_deliver(&self) -> Result<Option<Delivery>, Error> {
+        self.endpoint.group_try_deliver(self.slot)
     }
 }
 

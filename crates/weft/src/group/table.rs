@@ -1,13 +1,16 @@
 //! The groups of an endpoint: who is given what has come, and whose time it is.
 
+use std::any::Any;
 use std::collections::HashMap;
 
 use weft_wire::PeerId;
 
 use super::barrier::Run;
+use super::cast::{self, Cast};
 use super::choose::Plan;
 use super::heading::{Heading, kind};
 use super::machine::Machine;
+use super::ordered::{self, Ordered};
 use super::team::{Outlet, Team};
 use crate::device::Device;
 use crate::error::Error;
@@ -94,7 +97,12 @@ impl Groups {
         let mut team = Team::new(id, rank, peers);
         team.plan = plan.fingerprint();
         let barrier = Run::new(&team, plan);
-        let member = Some(Box::new(Member { team, barrier, machines: Vec::new() }));
+        let size = team.size();
+        let machines: Vec<(u8, Box<dyn Machine>)> = Vec::from([
+            (cast::KIND, Box::new(Cast::new(rank, size)) as Box<dyn Machine>),
+            (ordered::KIND, Box::new(Ordered::new(rank, size))),
+        ]);
+        let member = Some(Box::new(Member { team, barrier, machines }));
         match self.members.iter().position(Option::is_none) {
             Some(free) => {
                 self.members[free] = member;
@@ -125,29 +133,48 @@ impl Groups {
         self.members.get(slot)?.as_deref()
     }
 
-    /// Makes a machine part of a group: it gets the datagrams of `kind` from now on.
-    #[allow(dead_code, reason = "the seam for what groups will do besides barriers")]
-    pub(crate) fn attach(&mut self, slot: usize, kind: u8, machine: Box<dyn Machine>) {
-        debug_assert!(kind >= kind::MACHINES);
-        if let Some(member) = self.members.get_mut(slot).and_then(Option::as_deref_mut) {
-            member.machines.push((kind, machine));
-            self.next_ns = 0;
-        }
-    }
-
     /// Has a machine of a group do something; `None`: there is none of that kind.
-    #[allow(dead_code, reason = "the seam for what groups will do besides barriers")]
-    pub(crate) fn drive<R>(
+    pub(crate) fn drive<M: Machine, R>(
         &mut self,
         device: &mut dyn Device,
         slot: usize,
         kind: u8,
-        f: impl FnOnce(&mut dyn Machine, &mut Outlet<'_>) -> R,
+        f: impl FnOnce(&mut M, &mut Outlet<'_>) -> R,
     ) -> Option<R> {
-        self.next_ns = 0;
         let Opened { machines, mut out, .. } = self.open(device, slot)?;
-        let found = machines.iter_mut().find(|(k, _)| *k == kind);
-        found.map(|(_, machine)| f(&mut **machine, &mut out))
+        let (_, machine) = machines.iter_mut().find(|(k, _)| *k == kind)?;
+        let machine: &mut dyn Any = &mut **machine;
+        let machine: &mut M = machine.downcast_mut()?;
+        let result = f(machine, &mut out);
+        let deadline_ns = machine.deadline_ns();
+        self.next_ns = self.next_ns.min(deadline_ns);
+        Some(result)
+    }
+
+    /// Whether no machine of a group is needed by others any more.
+    pub(crate) fn may_leave(&self, slot: usize) -> bool {
+        let done = |member: &Member| member.machines.iter().all(|(_, machine)| machine.may_leave());
+        self.member(slot).is_none_or(done)
+    }
+
+    /// What the machines of a group have to say to each member for certain before it is forgotten.
+    pub(crate) fn farewells(&mut self, slot: usize) -> Vec<(PeerId, Vec<u8>)> {
+        let mut all = Vec::new();
+        let member = self.members.get_mut(slot).and_then(Option::as_deref_mut);
+        let Some(Member { team, machines, .. }) = member else { return all };
+        for (kind, machine) in machines {
+            for (rank, peer) in team.peers.iter().enumerate() {
+                if rank as u32 == team.rank {
+                    continue;
+                }
+                if let Some((what, payload)) = machine.farewell(rank as u32) {
+                    let mut bytes = team.heading(*kind, what).to_vec();
+                    bytes.extend_from_slice(&payload);
+                    all.push((*peer, bytes));
+                }
+            }
+        }
+        all
     }
 
     /// Enters a barrier of a group; [`Groups::tell_time`] comes just before.
@@ -214,7 +241,8 @@ impl Groups {
             let found = machines.iter_mut().find(|(k, _)| *k == which);
             let Some((_, machine)) = found else { return false };
             machine.take(from, what, payload, &mut out);
-            self.next_ns = 0;
+            let deadline_ns = machine.deadline_ns();
+            self.next_ns = self.next_ns.min(deadline_ns);
             return true;
         }
         let was_inside = barrier.is_inside();
@@ -268,6 +296,23 @@ impl Groups {
         self.ends += 1;
     }
 
+    /// Datagrams of broadcasts, fragments among them that went again, and datagrams of ordered
+    /// messages, of the groups that there are now.
+    fn machine_counts(&self) -> [u64; 3] {
+        let mut sum = [0; 3];
+        for (_, machine) in self.members.iter().flatten().flat_map(|member| &member.machines) {
+            let machine: &dyn Any = &**machine;
+            if let Some(cast) = machine.downcast_ref::<Cast>() {
+                let (frames, again) = cast.counts();
+                sum[0] += frames;
+                sum[1] += again;
+            } else if let Some(ordered) = machine.downcast_ref::<Ordered>() {
+                sum[2] += ordered.frames();
+            }
+        }
+        sum
+    }
+
     /// Counts, by name.
     pub(crate) fn counters(&self, mut each: impl FnMut(&'static str, u64)) {
         let mut sum = self.past;
@@ -280,6 +325,10 @@ impl Groups {
         each("group.barriers", sum.left);
         each("group.told", sum.told);
         each("group.asked", sum.asked);
+        let [cast, again, ordered] = self.machine_counts();
+        each("group.cast", cast);
+        each("group.cast_again", again);
+        each("group.ordered", ordered);
         each("group.strange", self.refused.strange);
         each("group.malformed", self.refused.malformed);
     }

@@ -47,13 +47,11 @@ pub(crate) struct Outlet<'a> {
     pub(crate) device: &'a mut dyn Device,
     pub(crate) team: &'a Team,
     /// Where datagrams are put together.
-    #[allow(dead_code, reason = "the seam for what groups will do besides barriers")]
     pub(crate) scratch: &'a mut Vec<u8>,
     /// The monotonic clock, perhaps a little old.
     pub(crate) now_ns: u64,
 }
 
-#[allow(dead_code, reason = "the seam for what groups will do besides barriers")]
 impl Outlet<'_> {
     /// Bytes that a machine's datagram may have.
     pub(crate) fn payload_max(&self) -> usize {

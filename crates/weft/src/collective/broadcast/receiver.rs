@@ -276,6 +276,11 @@ impl Receiver {
         Report { got: self.next, seen: self.seen, limit: self.limit(), waits, missing }
     }
 
+    /// How far it has got, for the sender to know when this rank leaves.
+    pub fn last_report(&self) -> Report {
+        Report { got: self.next, seen: self.next, limit: self.limit(), ..Report::default() }
+    }
+
     /// When the rank, which waits for something, complains that it hears nothing.
     fn complain_at(&self) -> Option<u64> {
         let waits = !self.posted.is_empty();

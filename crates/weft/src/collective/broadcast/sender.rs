@@ -26,6 +26,8 @@ struct Peer {
     asked_sent: u64,
     /// It has been asked and has not answered.
     owes: bool,
+    /// It waits and has not heard of all that was sent.
+    complains: bool,
     /// How often it was asked since it got anything.
     tries: u32,
 }
@@ -106,6 +108,7 @@ impl Sender {
             asked_at: 0,
             asked_sent: 0,
             owes: false,
+            complains: false,
             tries: 0,
         };
         let unsent = Sent { at: 0, again: false, missed: Missed::Nobody, helped: None };
@@ -193,27 +196,27 @@ impl Sender {
         if got > peer.got || limit > peer.limit {
             peer.tries = 0;
         }
+        // What it has not heard of may be on its way to it, behind a busy program: told how far the
+        // sender is, it says what is missing.
+        peer.complains = waits && seen < self.next;
         peer.got = peer.got.max(got);
         peer.limit = peer.limit.max(limit);
         for (first, count) in missing.iter() {
-            self.miss(from, first, first.saturating_add(u64::from(count)), now_ns, false);
-        }
-        if waits {
-            self.miss(from, seen, self.next, now_ns, true);
+            self.miss(from, first, first.saturating_add(u64::from(count)), now_ns);
         }
         self.move_on();
     }
 
-    /// A rank misses `first..end`; or has only not heard of it (`tail`), which may be on its way.
-    fn miss(&mut self, rank: u32, first: u64, end: u64, now_ns: u64, tail: bool) {
+    /// A rank misses `first..end`.
+    fn miss(&mut self, rank: u32, first: u64, end: u64, now_ns: u64) {
         let young = self.limits.patience_ns;
         for fragment in first.max(self.base)..end.min(self.next) {
             let sent = self.sent(fragment);
-            let late = (sent.again || tail) && now_ns.saturating_sub(sent.at) < young;
+            let late = sent.again && now_ns.saturating_sub(sent.at) < young;
             let other = match (sent.missed, sent.helped) {
                 (Missed::One(other), _) | (Missed::Nobody, Some(other)) => other != rank,
                 (Missed::Several, _) => true,
-                (Missed::Nobody, None) => late && !tail,
+                (Missed::Nobody, None) => late,
             };
             if !late {
                 if sent.missed == Missed::Nobody {
@@ -314,6 +317,11 @@ impl Sender {
     }
 
     fn ask(&mut self, now_ns: u64) -> Option<(To, Frame, (u64, usize))> {
+        let complaint = self.peers.iter().position(|peer| peer.complains && !peer.gone);
+        if let Some(rank) = complaint {
+            self.peers[rank].complains = false;
+            return Some((To::One(rank as u32), Frame::Ask { sent: self.next }, (0, 0)));
+        }
         let overdue = |peer: &Peer| now_ns >= peer.asked_at + self.limits.patience(peer.tries);
         let owing = || self.lagging().filter(|(_, peer)| peer.owes);
         let again = owing().find(|(_, peer)| overdue(peer));
@@ -329,7 +337,8 @@ impl Sender {
 
     /// When to poll although nothing has arrived, ns.
     pub fn deadline_ns(&self) -> Option<u64> {
-        if !self.repairs.is_empty() || self.next < self.queued.min(self.limit) {
+        let complains = self.peers.iter().any(|peer| peer.complains && !peer.gone);
+        if complains || !self.repairs.is_empty() || self.next < self.queued.min(self.limit) {
             return Some(0);
         }
         let again = |peer: &Peer| peer.asked_at + self.limits.patience(peer.tries);

@@ -1,0 +1,246 @@
+//! Broadcasts and ordered messages of groups, between endpoints in one process: over a wire in
+//! memory that loses, doubles and reorders frames, and by shared memory.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use weft::address::Address;
+use weft::context::{Context, Place};
+use weft::device::Device;
+use weft::endpoint::Endpoint;
+use weft::error::Error;
+use weft::ether::Ether;
+use weft::group::{Delivery, Group, GroupOptions};
+use weft::shm::{Port, Shm, ShmOptions};
+use weft_link::{Fault, FaultSpec, Link, MemoryHub};
+use weft_proto::Config;
+use weft_wire::{JobKey, PeerId};
+
+const KEY: JobKey = JobKey([5; 16]);
+
+/// Loss, duplication and reordering of frames, of each as many of a hundred as it says.
+const FAULTS: &str = "loss=3%,dup=3%,reorder=5%,seed=3";
+
+fn address(node: u64, port: u16) -> Address {
+    static NONCE: AtomicU64 = AtomicU64::new(1);
+    Address::new(node, NONCE.fetch_add(1, Ordering::Relaxed), port, std::process::id(), "test")
+}
+
+fn endpoints(devices: Vec<(Box<dyn Device>, Address)>) -> Vec<Endpoint> {
+    let addresses: Vec<Address> = devices.iter().map(|(_, address)| *address).collect();
+    let size = devices.len() as u32;
+    let endpoint = |(rank, (mut device, _)): (usize, (Box<dyn Device>, Address))| {
+        for (peer, address) in addresses.iter().enumerate().filter(|(peer, _)| *peer != rank) {
+            device.associate(PeerId(peer as u32), address).unwrap();
+        }
+        // Held for crowded, so that threads that wait leave the cores to others.
+        let place = Place { rank: PeerId(rank as u32), size, on_node: 64 };
+        Endpoint::new(Context::on_device(device, place, 0).unwrap()).unwrap()
+    };
+    devices.into_iter().enumerate().map(endpoint).collect()
+}
+
+fn ether(count: usize, fault: Option<&str>) -> Vec<Endpoint> {
+    let hub = MemoryHub::new(1500, 4096);
+    let open = |node: usize| {
+        let me = address(node as u64, 100 + node as u16);
+        let mut link: Box<dyn Link> = Box::new(hub.attach().unwrap());
+        if let Some(spec) = fault {
+            let mut spec = FaultSpec::parse(spec).unwrap();
+            spec.seed += node as u64;
+            link = Box::new(Fault::new(link, spec));
+        }
+        let device: Box<dyn Device> =
+            Box::new(Ether::on_links(me, KEY, Config::default(), vec![link]));
+        (device, me)
+    };
+    endpoints((0..count).map(open).collect())
+}
+
+fn shm(count: usize) -> Vec<Endpoint> {
+    let open = |_| {
+        let port = Port::claim_any().unwrap();
+        let me = address(1, port.number());
+        let shm = Shm::new(port, me, KEY, ShmOptions::for_peers(count)).unwrap();
+        (Box::new(shm) as Box<dyn Device>, me)
+    };
+    endpoints((0..count).map(open).collect())
+}
+
+/// Runs `part` for the group of all, at each member in a thread of its own.
+fn all<R: Send>(endpoints: Vec<Endpoint>, part: impl Fn(&Group<'_>) -> R + Sync) -> Vec<R> {
+    let end = Barrier::new(endpoints.len());
+    thread::scope(|scope| {
+        let run = |endpoint: Endpoint| {
+            let (part, end) = (&part, &end);
+            scope.spawn(move || {
+                let result = {
+                    let group = Group::all(&endpoint, &GroupOptions::default()).unwrap();
+                    part(&group)
+                };
+                // The endpoints end together; the groups need not.
+                end.wait();
+                result
+            })
+        };
+        let threads: Vec<_> = endpoints.into_iter().map(run).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (seed.wrapping_mul(89) + at * 7 + at / 251) as u8).collect()
+}
+
+fn broadcasts(group: &Group<'_>, lens: &[usize]) {
+    for (number, &len) in lens.iter().enumerate() {
+        let root = number as u32 % group.size();
+        let sent = pattern(number as u64, len);
+        let mut data = if group.rank() == root { sent.clone() } else { vec![0; len] };
+        group.broadcast(root, &mut data).unwrap();
+        assert!(data == sent, "broadcast {number} of {len} bytes at {}", group.rank());
+    }
+}
+
+const LENS: [usize; 10] = [1, 0, 100, 5000, 3, 40_000, 0, 200_000, 7, 33_000];
+
+#[test]
+fn broadcasts_of_all_lengths_arrive() {
+    for count in [1, 2, 4] {
+        all(shm(count), |group| broadcasts(group, &LENS));
+        all(ether(count, None), |group| broadcasts(group, &LENS));
+    }
+}
+
+#[test]
+fn broadcasts_survive_loss_doubles_and_disorder() {
+    for count in [2, 5] {
+        all(ether(count, Some(FAULTS)), |group| broadcasts(group, &LENS));
+    }
+}
+
+#[test]
+fn a_broadcast_leaves_the_root_once() {
+    let len = 1 << 20;
+    let sent = |count| {
+        let frames = all(ether(count, None), |group| {
+            let frames = |name: &str| {
+                let counters = group.endpoint().counters();
+                let found = counters.iter().find(|(n, _)| n == name);
+                found.unwrap_or_else(|| panic!("no {name} in {counters:?}")).1
+            };
+            // The wire is found out first.
+            (0..300).for_each(|_| group.barrier().unwrap());
+            let before = (frames("group.cast"), frames("group.cast_again"));
+            group.broadcast(0, &mut vec![1; len]).unwrap();
+            (frames("group.cast") - before.0, frames("group.cast_again") - before.1)
+        });
+        frames[0]
+    };
+    let ((one, one_again), (four, again)) = (sent(2), sent(5));
+    println!("{one} frames, {one_again} again, for one receiver; {four}, {again} again, for four");
+    // Fragments, and asking at the end; repairs are as many as the machine is busy.
+    let least = len as u64 / 1400;
+    assert!(one - one_again >= least && four - again < one + least / 10 + 64);
+}
+
+/// Each member casts `count` messages and takes all; gives what it took.
+fn in_order(group: &Group<'_>, count: u64) -> Vec<Delivery> {
+    let mut taken = Vec::new();
+    let all = count as usize * group.size() as usize;
+    for number in 0..count {
+        let len = [0, 1, 30, 2000, 9000][number as usize % 5];
+        let mut bytes = vec![group.rank() as u8, number as u8];
+        bytes.extend(pattern(number, len));
+        group.cast(&bytes).unwrap();
+        while let Some(delivery) = group.try_deliver().unwrap() {
+            taken.push(delivery);
+        }
+    }
+    while taken.len() < all {
+        taken.push(group.deliver().unwrap());
+    }
+    let mut next = vec![0; group.size() as usize];
+    for Delivery { sender, bytes } in &taken {
+        let number = &mut next[*sender as usize];
+        assert_eq!(bytes[..2], [*sender as u8, *number as u8]);
+        assert!(bytes[2..] == pattern(*number, bytes.len() - 2));
+        *number += 1;
+    }
+    taken
+}
+
+fn same(taken: &[Vec<Delivery>]) {
+    assert!(taken.iter().all(|one| *one == taken[0]), "the order differs");
+}
+
+#[test]
+fn all_members_deliver_in_one_order() {
+    for count in [1, 2, 4] {
+        same(&all(shm(count), |group| in_order(group, 100)));
+        same(&all(ether(count, None), |group| in_order(group, 100)));
+    }
+    for count in [2, 5] {
+        same(&all(ether(count, Some(FAULTS)), |group| in_order(group, 60)));
+    }
+}
+
+#[test]
+fn groups_go_on_when_members_leave() {
+    for leaver in 0..3 {
+        let taken = all(ether(3, Some(FAULTS)), |group| {
+            group.cast(&[group.rank() as u8]).unwrap();
+            let mut taken = Vec::new();
+            while taken.len() < 3 {
+                taken.push(group.deliver().unwrap());
+            }
+            if group.rank() == leaver {
+                return taken;
+            }
+            // The other two, one of which may be the sequencer now.
+            group.cast(b"more").unwrap();
+            while taken.len() < 5 {
+                taken.push(group.deliver().unwrap());
+            }
+            taken
+        });
+        for (rank, one) in taken.iter().enumerate() {
+            let other = &taken[(rank + 1) % 3];
+            let common = one.len().min(other.len());
+            assert_eq!(one[..common], other[..common]);
+        }
+    }
+}
+
+#[test]
+fn a_root_that_is_gone_ends_the_broadcast_in_an_error() {
+    let mut endpoints = shm(3);
+    drop(endpoints.remove(1));
+    thread::scope(|scope| {
+        for endpoint in &endpoints {
+            scope.spawn(move || {
+                let group = Group::all(endpoint, &GroupOptions::default()).unwrap();
+                let error = group.broadcast(1, &mut [0; 10]).unwrap_err();
+                let gone = matches!(error, Error::PeerClosed { peer, .. }
+                    | Error::PeerDead { peer, .. }
+                    | Error::Unreachable { peer, .. } if peer == PeerId(1));
+                assert!(gone, "{error}");
+                // The others' broadcasts reach who is left.
+                let mut data = if group.rank() == 2 { vec![7; 5000] } else { vec![0; 5000] };
+                group.broadcast(2, &mut data).unwrap();
+                assert_eq!(data, [7; 5000]);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_broadcast_that_is_not_the_same_everywhere_is_an_error() {
+    let mut results = all(shm(2), |group| {
+        let len = 10 + group.rank() as usize;
+        group.broadcast(0, &mut vec![0; len]).map_err(|error| error.to_string())
+    });
+    let wrong = results.remove(1).unwrap_err();
+    assert!(wrong.contains("where 11 bytes"), "{wrong}");
+}
