@@ -47,7 +47,7 @@ pub fn collect(rank: &Rank, max: usize) -> Result<(), Failure> {
     for number in 0.. {
         let stop = rank.orders.try_recv().is_ok_and(|order| order == "stop");
         let mut stops = [u8::from(stop)];
-        let agreed = || rank.endpoint.allreduce(AtomicOp::Max, &mut stops);
+        let mut agreed = || rank.endpoint.allreduce(AtomicOp::Max, &mut stops);
         match round(rank, number, max).and_then(|right| agreed().map(|()| right)) {
             Ok(true) => {}
             Ok(false) => return Err(format!("round {number} is wrong").into()),
