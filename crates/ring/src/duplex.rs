@@ -73,6 +73,17 @@ impl Duplex {
         self.out.push(kind, head, payload)
     }
 
+    /// As [`Duplex::push`], but not by the turn line: for who does not send in turn with the other
+    /// end, but at the same time.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    #[inline]
+    pub fn push_by_ring(&mut self, kind: u8, head: Head, payload: &[u8]) -> Result<(), Refused> {
+        self.in_turn = false;
+        self.out.push(kind, head, payload)
+    }
+
     /// See [`Producer::want_room`].
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use crate::bench::crew::Crew;
 use crate::bench::figure::{Figure, size_text};
 use crate::bench::floor::Op;
 use crate::bench::place::Place;
+use crate::lab::Lab;
 
 /// What every contender measures.
 #[derive(Clone, Debug)]
@@ -32,7 +33,12 @@ pub enum Reach {
     Within,
     /// Over a cable between two nodes.
     Between,
+    /// Between [`AMONG`] nodes on a switch, a process on each.
+    Among,
 }
+
+/// Nodes where more than two take part.
+pub const AMONG: u32 = 8;
 
 impl Reach {
     /// For people.
@@ -40,6 +46,7 @@ impl Reach {
         match self {
             Reach::Within => "within a node",
             Reach::Between => "over a cable between two nodes",
+            Reach::Among => "between nodes on a switch",
         }
     }
 }
@@ -77,6 +84,8 @@ pub struct Contender {
 pub struct Arena<'a> {
     /// The two nodes.
     pub place: &'a Place,
+    /// Several nodes on a switch, if they are wanted.
+    pub wide: Option<Lab>,
     /// Processes for floors.
     pub pair: Crew<'a>,
     /// Processes for the futex ring.
@@ -113,13 +122,11 @@ impl Contender {
             Means::Sockets => self.sockets(plan, arena),
             Means::Weft { device, env, more } => self.weft(plan, arena, device, env, more),
             Means::Mpi(run) => {
-                let lab =
-                    match self.reach {
-                        Reach::Within => None,
-                        Reach::Between => Some(arena.place.as_lab().ok_or_else(|| {
-                            CliError::Bench("it needs a lab (run as root)".into())
-                        })?),
-                    };
+                let lab = match self.reach {
+                    Reach::Within => None,
+                    Reach::Between => Some(arena.place.as_lab().ok_or_else(no_lab)?),
+                    Reach::Among => Some(arena.wide.as_ref().ok_or_else(no_lab)?),
+                };
                 let (command, setup) = run.command(&self.label, plan.ms, lab)?;
                 figures_of(command, setup, Duration::from_millis(plan.ms * run.figures() * 3))
             }
@@ -149,10 +156,11 @@ impl Contender {
             let texts: Vec<String> = sizes.iter().map(|b| size_text(*b)).collect();
             texts.join(",")
         };
-        let mut benches = vec![
-            (2, format!("lat --bytes {}", sizes(&plan.lat_bytes))),
-            (2, format!("bw --bytes {}", sizes(&plan.bw_bytes))),
-        ];
+        let mut benches = Vec::new();
+        if self.reach != Reach::Among {
+            benches.push((2, format!("lat --bytes {}", sizes(&plan.lat_bytes))));
+            benches.push((2, format!("bw --bytes {}", sizes(&plan.bw_bytes))));
+        }
         benches.extend(more.iter().map(|(n, words)| (*n, words.to_string())));
         let mut figures = Vec::new();
         for (n, words) in benches {
@@ -171,11 +179,20 @@ impl Contender {
     fn weft_run(&self, arena: &Arena<'_>, n: u32) -> Result<Command, CliError> {
         let mut command = Command::new(own_program()?);
         command.args(["run", "-n", &n.to_string()]);
-        if let (Reach::Between, Some(name)) = (self.reach, arena.place.lab_name()) {
-            command.args(["--lab", name]);
+        let lab = match self.reach {
+            Reach::Within => None,
+            Reach::Between => arena.place.as_lab(),
+            Reach::Among => Some(arena.wide.as_ref().ok_or_else(no_lab)?),
+        };
+        if let Some(lab) = lab {
+            command.args(["--lab", &lab.record().name]);
         }
         Ok(command)
     }
+}
+
+fn no_lab() -> CliError {
+    CliError::Bench("it needs a lab (run as root)".into())
 }
 
 impl Plan {

@@ -67,6 +67,9 @@ fn label(brand: Brand, reach: Reach, weft: bool) -> &'static str {
     match (brand, reach, weft) {
         (Brand::Mpich, Reach::Within, true) => "mpich weft shm",
         (Brand::Mpich, Reach::Within, false) => "mpich shm",
+        // No MPI program runs on Weft there.
+        (Brand::Mpich, Reach::Among, _) => "mpich tcp, nodes",
+        (Brand::OpenMpi, Reach::Among, _) => "openmpi tcp, nodes",
         (Brand::Mpich, Reach::Between, true) => "mpich weft ether",
         (Brand::Mpich, Reach::Between, false) => "mpich tcp",
         (Brand::OpenMpi, Reach::Within, true) => "openmpi weft shm",

@@ -16,9 +16,10 @@ use crate::bench::figure::{Figure, join_rounds};
 use crate::bench::floor::Op;
 use crate::bench::floors::progress;
 use crate::bench::place::Place;
+use crate::lab::{Lab, LabSpec, Options, Topology};
 use crate::mpi::Brand;
 use crate::plot;
-use contender::{Arena, Contender, Means, Plan, Reach};
+use contender::{AMONG, Arena, Contender, Means, Plan, Reach};
 use mpi::{Mpi, MpiRun};
 
 /// Arguments of `weft compare`.
@@ -69,7 +70,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return Err(CliError::Usage("no contender has such a name".into()));
     }
     let ring = contenders.iter().any(|c| matches!(&c.means, Means::Floors(o) if o.contains(&RING)));
+    let among = contenders.iter().any(|c| c.reach == Reach::Among);
     let mut arena = Arena {
+        wide: if among { Some(wide(args.mtu)?) } else { None },
         pair: Crew::start(&place, if args.mpi { 0 } else { 2 }, true)?,
         ring: Crew::start(&here, if ring { 32 } else { 0 }, false)?,
         place: &place,
@@ -89,6 +92,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         None => Ok(()),
         Some(label) => Err(CliError::Bench(format!("{label} could not be measured: see above"))),
     }
+}
+
+/// Nodes on a switch.
+fn wide(mtu: u32) -> Result<Lab, CliError> {
+    let spec = LabSpec { nodes: AMONG, topology: Topology::Switch, links: 1, mtu };
+    Ok(Lab::temporary(&spec, &Options::default())?)
 }
 
 /// What Weft shows beyond latency and bandwidth, in a full comparison: within a node, and between.
@@ -168,8 +177,12 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     if full {
         add("weft ether udp", between, weft("ether", &[("WEFT_LINKS", "udp")], &[]));
         for (brand, means) in mpis() {
+            let wide = of(means.clone(), AMONG, barrier.to_vec());
             add(&format!("{} tcp", brand.name()), between, own(means));
+            add(&format!("{} tcp, nodes", brand.name()), Reach::Among, wide);
         }
+        let more = [(AMONG, "barrier --work 0")];
+        add("weft ether, nodes", Reach::Among, weft("ether", &[], &more));
     }
     Ok(all)
 }

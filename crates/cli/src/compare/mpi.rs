@@ -49,8 +49,8 @@ pub struct MpiRun {
 }
 
 impl MpiRun {
-    /// The command that measures for `ms` milliseconds a figure, on this node or on the two of a
-    /// lab, and how it is started.
+    /// The command that measures for `ms` milliseconds a figure, on this node or on those of a lab,
+    /// and how it is started.
     ///
     /// # Errors
     /// When the lab is gone.
@@ -63,8 +63,11 @@ impl MpiRun {
         let install = &self.mpi.install;
         let transport = if self.provider.is_some() { Transport::Weft } else { Transport::Own };
         let settings = variables(install, transport, self.provider.as_ref()).into_iter();
-        let half = self.ranks / 2;
-        let hosts = lab.map_or(Hosts::Here, |lab| Hosts::Lab(lab, vec![self.ranks - half, half]));
+        let hosts = lab.map_or(Hosts::Here, |lab| {
+            let nodes = lab.nodes();
+            let share = |node| self.ranks / nodes + u32::from(node < self.ranks % nodes);
+            Hosts::Lab(lab, (0..nodes).map(share).collect())
+        });
         let mut program = vec![self.mpi.program.clone().into_os_string()];
         program.extend([label.into(), ms.to_string().into()]);
         program.extend(self.words.iter().map(Into::into));

@@ -52,7 +52,7 @@ const TABLES: [(&str, &str); 6] = [
 
 /// Everything as tables for people.
 pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) {
-    for reach in [Reach::Within, Reach::Between] {
+    for reach in [Reach::Within, Reach::Between, Reach::Among] {
         for (bench, title) in TABLES {
             let measured =
                 |label: &str| figures.iter().any(|f| f.bench == bench && f.device == label);

@@ -1,5 +1,6 @@
 //! What Weft is to reach, as data: a figure, what it is judged by, and how far it may be from that.
 
+use super::contender::AMONG;
 use crate::bench::figure::{Figure, digits};
 
 /// Names a figure.
@@ -102,6 +103,12 @@ pub fn targets(mtu: u64) -> Vec<Target> {
         target("token round 32", key("ring", "weft shm", 8), AtMost(1.5), floor("futex-ring", 0)),
         target("a receiver that waits", IDLE, Alone(2.0), IDLE),
         barrier("barrier, two nodes", 2, ("weft ether", "openmpi tcp", "mpich tcp"), 0.3),
+        barrier(
+            "barrier, nodes on a switch",
+            AMONG,
+            ("weft ether, nodes", "openmpi tcp, nodes", "mpich tcp, nodes"),
+            0.35,
+        ),
         barrier("barrier, 2 ranks of a node", 2, ("weft shm", "openmpi sm", "openmpi sm"), 1.0),
         barrier("barrier, 32 ranks of a node", 32, ("weft shm", "openmpi sm", "mpich shm"), 0.6),
     ]

@@ -20,15 +20,22 @@ struct Side {
 }
 
 fn side(key: u8) -> Side {
+    side_with(key, DeviceKind::Shm)
+}
+
+fn side_with(key: u8, device: DeviceKind) -> Side {
     let windows = Arc::new(Windows::default());
-    let options = ContextOptions { device: DeviceKind::Shm, ..ContextOptions::default() };
+    let options = ContextOptions { device, ..ContextOptions::default() };
     let endpoint = Endpoint::open(&options, JobKey([key; 16]), windows.clone()).unwrap();
     Side { endpoint, windows }
 }
 
 /// Two that know each other, and the number of the second at the first.
 fn pair() -> (Side, Side, u32) {
-    let (a, b) = (side(1), side(1));
+    know(side(1), side(1))
+}
+
+fn know(a: Side, b: Side) -> (Side, Side, u32) {
     let to_b = a.endpoint.add_peer(&b.endpoint.address().unwrap()).unwrap();
     b.endpoint.add_peer(&a.endpoint.address().unwrap()).unwrap();
     (a, b, to_b)
@@ -267,6 +274,33 @@ fn a_fetch_and_add_gives_what_was_there() {
         (bytes(&into), bytes(&memory)),
         (12u64.to_ne_bytes().to_vec(), 19u64.to_ne_bytes().to_vec())
     );
+}
+
+#[test]
+fn what_a_process_sends_to_itself_comes_before_what_peers_send() {
+    let device = DeviceKind::Composite;
+    let (a, b, to_b) = know(side_with(1, device), side_with(1, device));
+    let to_a = b.endpoint.add_peer(&a.endpoint.address().unwrap()).unwrap();
+    let me = a.endpoint.add_peer(&a.endpoint.address().unwrap()).unwrap();
+    let plain = envelope(Kind::PLAIN, 5);
+    let receive = || {
+        let buf = Buf::from_vec(vec![0; 8]);
+        a.endpoint.turn(|turn| turn.receive(any(Kind::PLAIN), buf, cookie(1)));
+    };
+    let source = || ended(next(&a, &b)).1.unwrap().source;
+    // As if the peer's were the likelier ones, and there already.
+    for _ in 0..20 {
+        receive();
+        b.endpoint.turn(|turn| turn.inject(to_a, &plain, &[1; 8])).unwrap();
+        assert_eq!(source(), to_b);
+    }
+    for round in 0..20 {
+        b.endpoint.turn(|turn| turn.inject(to_a, &plain, &[2; 8])).unwrap();
+        a.endpoint.turn(|turn| turn.inject(me, &plain, &[3; 8])).unwrap();
+        receive();
+        receive();
+        assert_eq!((source(), source()), (me, to_b), "round {round}");
+    }
 }
 
 #[test]

@@ -132,7 +132,7 @@ impl Shm {
         }
         let at = self.way_to(peer, false)?;
         let Some(line) = &mut self.peers[at].line else { return Err(SendError::Full) };
-        match line.ends.push(item::DATAGRAM, Head::default(), bytes) {
+        match line.ends.push_by_ring(item::DATAGRAM, Head::default(), bytes) {
             Ok(()) => {
                 self.count.datagrams_sent += 1;
                 self.count.woken += u64::from(line.ring());
