@@ -95,10 +95,10 @@ fn a_group_outlives_its_sequencers() {
     for lab in [None, lab.as_ref()] {
         let mut job = role(lab, 4, &["outlive"], &[]);
         let pids: Vec<u32> = (0..4).map(|rank| job.rank(rank)).collect();
-        for victim in 0..2 {
+        for victim in &pids[..2] {
             job.grows("@3 rounds", 20);
             job.grows("@2 rounds", 20);
-            signal(pids[victim], KILL);
+            signal(*victim, KILL);
         }
         job.grows("@3 rounds", 20);
         job.grows("@2 rounds", 20);
