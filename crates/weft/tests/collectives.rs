@@ -255,6 +255,36 @@ fn all_end_when_one_is_gone() {
     }
 }
 
+/// One goes after some operations; those that have given up stay, so that nobody is told by their
+/// end.
+#[test]
+fn all_end_whichever_operation_they_had_come_to() {
+    for size in [3, 4, 6] {
+        for leaver in 0..size {
+            let mut endpoints = endpoints(size);
+            let left = endpoints.remove(leaver as usize);
+            let end = &Barrier::new(size as usize - 1);
+            let work = |e: &Endpoint| -> Result<(), Error> {
+                e.allreduce(AtomicOp::Sum, &mut [1u32])?;
+                e.allgather(&[1u8], &mut vec![0; size as usize])?;
+                e.alltoall(&vec![1u8; size as usize], &mut vec![0; size as usize])
+            };
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    (0..leaver + 2).for_each(|_| work(&left).unwrap());
+                });
+                for e in endpoints {
+                    scope.spawn(move || {
+                        let error = (0..1000).find_map(|_| work(&e).err()).expect("an end");
+                        assert!(!matches!(error, Error::Collective { .. }), "{error}");
+                        end.wait();
+                    });
+                }
+            });
+        }
+    }
+}
+
 #[test]
 fn ranks_that_do_different_things_are_told_so() {
     let errors = all(2, |e| {

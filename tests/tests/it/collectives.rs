@@ -4,15 +4,21 @@ use weft_tests::job::{Cluster, Job, KILL, signal};
 
 use super::{RANK, WEFT};
 
-/// Starts the role with `n` ranks, on this node or a lab's.
+/// Starts the role `collect` with `n` ranks, on this node or a lab's.
 fn ranks(lab: Option<&Cluster>, n: u32, max: &str) -> Job {
+    role(lab, n, &["collect", max], &[])
+}
+
+fn role(lab: Option<&Cluster>, n: u32, role: &[&str], variables: &[(&str, &str)]) -> Job {
     let n = n.to_string();
     let mut arguments = vec!["-n", &n, "--keep-going"];
     if let Some(lab) = lab {
         arguments.extend(["--lab", lab.name()]);
     }
-    arguments.extend(["--", RANK, "collect", max]);
-    Job::start(WEFT, &arguments, &[("WEFT_PEER_LIMIT_S", "2")])
+    arguments.extend(["--", RANK]);
+    arguments.extend(role);
+    let limit = ("WEFT_PEER_LIMIT_S", "2");
+    Job::start(WEFT, &arguments, &[&[limit], variables].concat())
 }
 
 fn run(mut job: Job, rounds: u64) {
@@ -52,5 +58,49 @@ fn the_death_of_one_ends_them_for_all() {
                 assert!(said.contains(&format!("rank {victim} ")), "rank {rank}: {said}");
             }
         }
+    }
+}
+
+/// A group whose members all deliver the same, on a wire that makes mistakes or not.
+fn group(lab: Option<&Cluster>, n: u32, variables: &[(&str, &str)]) {
+    let mut job = role(lab, n, &["cast", "4000"], variables);
+    job.grows("@0 rounds", 20);
+    job.order("stop");
+    let first = job.says("@0 digest ");
+    for rank in 1..n {
+        assert_eq!(job.says(&format!("@{rank} digest ")), first, "rank {rank} delivers otherwise");
+    }
+    job.ends_well();
+}
+
+#[test]
+fn groups_broadcast_and_deliver_in_one_order() {
+    for n in [1, 2, 4] {
+        group(None, n, &[]);
+    }
+    let Some(lab) = Cluster::new(WEFT, "nodes=3") else { return };
+    for n in [3, 5] {
+        group(Some(&lab), n, &[]);
+    }
+    for links in ["packet", "udp"] {
+        group(Some(&lab), 3, &[("WEFT_LINKS", links)]);
+    }
+    let fault = ("WEFT_FAULT", "loss=2%,dup=2%,reorder=3%,seed=4");
+    group(Some(&lab), 4, &[fault]);
+}
+
+#[test]
+fn a_group_outlives_its_sequencers() {
+    let lab = Cluster::new(WEFT, "nodes=3");
+    for lab in [None, lab.as_ref()] {
+        let mut job = role(lab, 4, &["outlive"], &[]);
+        let pids: Vec<u32> = (0..4).map(|rank| job.rank(rank)).collect();
+        for victim in &pids[..2] {
+            job.grows("@3 rounds", 20);
+            job.grows("@2 rounds", 20);
+            signal(*victim, KILL);
+        }
+        job.grows("@3 rounds", 20);
+        job.grows("@2 rounds", 20);
     }
 }

@@ -35,6 +35,10 @@ enum What {
     Ring(native::RingArgs),
     /// Barriers with work between them
     Barrier(native::BarrierArgs),
+    /// One rank's data to all others, by multicast and by a message to each
+    Bcast(native::BcastArgs),
+    /// Messages that all ranks deliver in one order
+    Group(native::GroupArgs),
     /// What a datagram costs, and barriers by that and as measured
     Logp(native::LogpArgs),
     /// Processor time of a rank that waits a second
@@ -59,6 +63,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         What::Rate(args) => native::rate(args),
         What::Ring(args) => native::ring(args),
         What::Barrier(args) => native::barrier(args),
+        What::Bcast(args) => native::bcast(args),
+        What::Group(args) => native::group(args),
         What::Logp(args) => native::logp(args),
         What::Idle(args) => native::idle(args),
         What::Agent(args) => agent::run(args),

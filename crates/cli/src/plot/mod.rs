@@ -19,6 +19,10 @@ pub enum What {
     Bandwidth,
     /// Times of a barrier against the number of ranks, us: less is better.
     Barrier,
+    /// MB/s of a broadcast against the number of ranks: more is better.
+    Broadcast,
+    /// Ordered messages per second against the number of ranks: more is better.
+    Ordered,
 }
 
 impl What {
@@ -28,6 +32,8 @@ impl What {
             What::Latency => "Round-trip time",
             What::Bandwidth => "Bandwidth",
             What::Barrier => "Barrier",
+            What::Broadcast => "Broadcast",
+            What::Ordered => "Ordered messages",
         }
     }
 
@@ -36,13 +42,15 @@ impl What {
             What::Latency => "median round-trip time, us (lower is better)",
             What::Bandwidth => "MB/s, windows of 32 messages (higher is better)",
             What::Barrier => "mean time of a barrier, us (lower is better)",
+            What::Broadcast => "MB/s at each receiver (higher is better)",
+            What::Ordered => "messages per second, of all (higher is better)",
         }
     }
 
     fn across(self) -> &'static str {
         match self {
             What::Latency | What::Bandwidth => "message size, bytes",
-            What::Barrier => "ranks",
+            What::Barrier | What::Broadcast | What::Ordered => "ranks",
         }
     }
 }
@@ -151,7 +159,7 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::Error>
     }
     let corner = match panel.what {
         What::Latency | What::Barrier => SeriesLabelPosition::UpperLeft,
-        What::Bandwidth => SeriesLabelPosition::LowerRight,
+        What::Bandwidth | What::Broadcast | What::Ordered => SeriesLabelPosition::LowerRight,
     };
     chart
         .configure_series_labels()

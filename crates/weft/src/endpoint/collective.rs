@@ -6,8 +6,10 @@
 //! order. `data` is a digest of what the sender believes to take part in.
 //!
 //! When a rank fails (a peer has died, or does something else), it tells so in place of every
-//! message that it still owed, and takes what it was still owed into nothing. So a death reaches
-//! all, also those who exchange nothing with the dead; nobody waits for ever, and nothing is left.
+//! message that it still owed, and takes what it was still owed into nothing. And it tells all, and
+//! with that no collective operation of the job ends well any more: so a failure reaches also those
+//! who exchange nothing with the dead, but are ahead, and wait for one that has given up. Nobody
+//! waits for ever, and nothing is left.
 
 use std::sync::Arc;
 
@@ -23,6 +25,9 @@ use crate::error::Error;
 
 /// In `flags`: the sender has failed; `data` is 1 + the rank that died, or 0.
 const FAILED: u8 = 1;
+
+/// The tag of a message that belongs to no operation: its sender gives up. `data` as in [`FAILED`].
+const BROKEN: u64 = u64::MAX;
 
 /// Bytes that are combined at one go: operands and result fit the nearest cache.
 const CHUNK: usize = 4 << 10;
@@ -91,6 +96,8 @@ pub(super) struct Collectives {
     scratch: Vec<Vec<u8>>,
     left: Vec<u8>,
     right: Vec<u8>,
+    /// Why none ends well any more.
+    broken: Option<Error>,
     /// Collective operations of the whole job so far.
     pub(super) started: u64,
 }
@@ -202,14 +209,7 @@ impl Running {
     fn check(&self, status: &Status, wanted: usize) -> Result<(), Error> {
         let peer = PeerId(status.source);
         if status.envelope.flags & FAILED != 0 {
-            return Err(match status.envelope.data.checked_sub(1) {
-                Some(dead) => Error::PeerDead {
-                    peer: PeerId(dead as u32),
-                    name: "a rank of the same collective operation".into(),
-                    why: format!("rank {} says so", status.source),
-                },
-                None => Error::Mismatch { peer, why: "gave a collective operation up".into() },
-            });
+            return Err(said(status.envelope.data, peer));
         }
         if status.envelope.data != self.digest || status.len != wanted {
             return Err(Error::Mismatch { peer, why: "does something else".into() });
@@ -218,7 +218,72 @@ impl Running {
     }
 }
 
+/// Whether a message says that a rank has given up.
+#[inline]
+pub(super) fn says_broken(envelope: &Envelope) -> bool {
+    (envelope.kind, envelope.tag) == (Kind::COLLECTIVE, BROKEN)
+}
+
+/// What another rank says when it gives up.
+fn said(data: u64, by: PeerId) -> Error {
+    match data.checked_sub(1) {
+        Some(dead) => Error::PeerDead {
+            peer: PeerId(dead as u32),
+            name: "a rank of the same collective operation".into(),
+            why: format!("rank {by} says so"),
+        },
+        None => Error::Mismatch { peer: by, why: "gave a collective operation up".into() },
+    }
+}
+
+/// How it says so.
+fn to_say(error: &Error) -> u64 {
+    match error {
+        Error::PeerDead { peer, .. } | Error::PeerClosed { peer, .. } => 1 + u64::from(peer.0),
+        _ => 0,
+    }
+}
+
 impl EndpointWork {
+    /// Takes another rank's word that it gives up.
+    #[cold]
+    pub(super) fn take_broken(&mut self, source: PeerId, envelope: &Envelope) {
+        let own = envelope.data.checked_sub(1).and_then(|dead| self.death(PeerId(dead as u32)));
+        let error = own.cloned().unwrap_or_else(|| said(envelope.data, source));
+        self.break_all(&error);
+    }
+
+    /// A rank has given up: no collective operation ends well any more.
+    #[cold]
+    fn break_all(&mut self, error: &Error) {
+        if self.collectives.broken.is_none() {
+            self.collectives.broken = Some(error.clone());
+        }
+        for slot in self.ops.collectives() {
+            let state = std::mem::replace(&mut self.ops.at(slot).state, State::Waiting);
+            if let State::Collective(mut running) = state {
+                running.fail(error.clone());
+                self.go_on(slot, running);
+            }
+        }
+    }
+
+    /// Tells all others that this rank gives up, once.
+    #[cold]
+    fn spread(&mut self, error: &Error) {
+        if self.collectives.broken.is_some() {
+            return;
+        }
+        self.collectives.broken = Some(error.clone());
+        let data = to_say(error);
+        let kind = Kind::COLLECTIVE;
+        let envelope = Envelope { tag: BROKEN, data, kind, ..Envelope::default() };
+        // The dead one's device refuses it, and to this rank itself it is no news.
+        for peer in 0..=self.others as u32 {
+            let _ = self.send_copy(PeerId(peer), &envelope, &[]);
+        }
+    }
+
     /// Starts a collective operation: `input` is only read, `work` filled or changed in place; they
     /// have the lengths that `exchange` says. Gives its slot.
     pub(super) fn collect(
@@ -247,7 +312,12 @@ impl EndpointWork {
         };
         let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), work);
         let mut running = Box::new(running);
-        self.begin_round(slot, &mut running);
+        running.failed = self.collectives.broken.clone();
+        if running.failed.is_some() {
+            (running.send, running.receive) = (Stage::Owed, Stage::Owed);
+        } else {
+            self.begin_round(slot, &mut running);
+        }
         self.go_on(slot, running);
         self.parts_ended();
         slot
@@ -370,13 +440,11 @@ impl EndpointWork {
             return;
         }
         let error = running.failed.clone();
-        let dead = match &error {
-            Some(Error::PeerDead { peer, .. } | Error::PeerClosed { peer, .. }) => {
-                1 + u64::from(peer.0)
-            }
-            _ => 0,
-        };
-        let farewell = Envelope { flags: FAILED, data: dead, ..running.envelope() };
+        if let Some(error) = &error {
+            self.spread(error);
+        }
+        let data = error.as_ref().map_or(0, to_say);
+        let farewell = Envelope { flags: FAILED, data, ..running.envelope() };
         let (mut send, mut receive) = (running.send, running.receive);
         for at in running.at.. {
             let Some(round) = running.exchange.round(at) else { break };

@@ -217,6 +217,13 @@ impl Ops {
         self.slots.iter().position(could).map(|slot| slot as u32)
     }
 
+    /// The slots of all collective operations.
+    pub(super) fn collectives(&self) -> Vec<u32> {
+        let slots = self.slots.iter().enumerate();
+        let found = slots.filter(|(_, op)| matches!(op.state, State::Collective(_)));
+        found.map(|(slot, _)| slot as u32).collect()
+    }
+
     /// The slots of the messages of a collective operation that are under way.
     pub(super) fn parts_of(&self, whole: u32) -> Vec<u32> {
         let is_part = |op: &Op| matches!(op.owner, Owner::Part { whole: of, .. } if of == whole);

@@ -8,7 +8,7 @@ use weft_sys::buf::Buf;
 use weft_sys::watch::Signal;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
-use super::collective::Collectives;
+use super::collective::{Collectives, says_broken};
 use super::door::Door;
 use super::many::{self, MANY};
 use super::ops::{Ops, Owner, State, Status};
@@ -100,7 +100,7 @@ pub(super) struct EndpointWork {
     spare: Vec<Vec<u8>>,
     dead: Vec<(PeerId, Error)>,
     /// Processes besides this one.
-    others: usize,
+    pub(super) others: usize,
     /// Messages of the context API that came here by mistake.
     pub(super) misdirected: u64,
     pub(super) remote: Remote,
@@ -390,6 +390,7 @@ impl EndpointWork {
                         let slot = slot & !MANY;
                         many::fill(&mut self.ops, &mut self.matcher, slot, status, payload);
                     }
+                    None if says_broken(&envelope) => self.take_broken(peer, &envelope),
                     None if is_matched(envelope.kind) => {
                         let mut stored = self.spare.pop().unwrap_or_default();
                         stored.clear();

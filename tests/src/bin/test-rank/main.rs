@@ -1,6 +1,7 @@
 //! The rank program of the integration tests: plays the role that its arguments name, and tells
 //! what happens as lines `@RANK WORD ...`. Rank 0 takes orders from standard input.
 
+mod cast;
 mod collect;
 mod flow;
 mod limits;
@@ -92,6 +93,8 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "wait" => loss::wait(&rank),
         "anyone" => loss::anyone(&rank),
         "quit" => loss::quit(&rank),
+        "cast" => cast::cast(&rank, number(0, 5000)? as usize),
+        "outlive" => cast::outlive(&rank),
         "collect" => collect::collect(&rank, number(0, 5000)? as usize),
         "meet" => meet::meet(&rank, number(0, 1000)?),
         "compute" => talk::compute(&rank, number(0, 6)?),

@@ -6,6 +6,7 @@
 mod bandwidth;
 mod barrier;
 mod flow;
+mod groups;
 mod latency;
 mod logp;
 
@@ -20,6 +21,7 @@ use crate::output::{Table, json_line};
 pub use bandwidth::{BandwidthArgs, run as bw};
 pub use barrier::{BarrierArgs, run as barrier};
 pub use flow::{IdleArgs, RateArgs, RingArgs, idle, rate, ring};
+pub use groups::{BcastArgs, GroupArgs, bcast, group};
 pub use latency::{LatencyArgs, run as lat};
 pub use logp::{LogpArgs, run as logp};
 
