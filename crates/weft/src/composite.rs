@@ -16,8 +16,8 @@ const NONE: u8 = u8::MAX;
 /// In one of so many rounds another device than that of the last event is asked first.
 const TURN_INTERVAL: u32 = 8;
 
-/// After so many events in a row of a passive device the others have their turn: all that was queued
-/// when the row began is out by then.
+/// After so many events in a row of a passive device the others have their turn: all that was
+/// queued when the row began is out by then.
 const PASSIVE_RUN: u32 = crate::loopback::QUEUE_MAX as u32;
 
 /// Several devices as one. They are asked in the order in which they were given; the first that

@@ -69,8 +69,8 @@ impl Item {
 /// Bytes of a fragment below which it is not worth filling the rest of a frame.
 const FRAGMENT_LEAST: usize = 64;
 
-/// The length of the fragments of a message of `len` bytes where a frame has room for `fresh`: as few
-/// as can be, and alike. A burst's frames have one length, so that a short one would end it.
+/// The length of the fragments of a message of `len` bytes where a frame has room for `fresh`: as
+/// few as can be, and alike. A burst's frames have one length, so that a short one would end it.
 fn even(len: usize, fresh: usize) -> usize {
     let most = fresh.saturating_sub(FRAGMENT_LEN).max(FRAGMENT_LEAST);
     len.div_ceil(len.div_ceil(most).max(1))

@@ -41,10 +41,10 @@ impl Link {
     }
 }
 
-/// The path for about `bytes` that should arrive soon: among those that can send now, the fastest; a
-/// suspect one only where there is no other. Where the window of the fastest path on a wire is full,
-/// no other path on that wire takes its place: it is the same wire, and what does not fit into bursts
-/// goes over it all the more slowly.
+/// The path for about `bytes` that should arrive soon: among those that can send now, the fastest;
+/// a suspect one only where there is no other. Where the window of the fastest path on a wire is
+/// full, no other path on that wire takes its place: it is the same wire, and what does not fit
+/// into bursts goes over it all the more slowly.
 #[inline]
 pub(crate) fn urgent(paths: &[Path], links: &[Link], bytes: usize) -> Option<usize> {
     if let [only] = paths {
