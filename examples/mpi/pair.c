@@ -6,8 +6,8 @@
  *   mpicc -O2 pair.c -o pair && mpiexec -n 2 ./pair NAME MS lat 8 4096 bw 1048576
  *
  * Arguments: the name to write as the device, milliseconds per figure, then the names of benchmarks
- * (lat, bw, barrier, allreduce, put, fadd), each followed by message sizes in bytes. Sizes mean
- * nothing to barrier and fadd.
+ * (lat, bw, barrier, bcast, allreduce, put, fadd), each followed by message sizes in bytes. Sizes
+ * mean nothing to barrier and fadd.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -101,6 +101,15 @@ static void barriers(char *buf, int bytes, long times)
         MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Each rank in turn, so that none runs ahead of the others. */
+static void bcasts(char *buf, int bytes, long times)
+{
+    static int root;
+
+    for (long i = 0; i < times; i++, root = (root + 1) % ranks)
+        MPI_Bcast(buf, bytes, MPI_BYTE, root, MPI_COMM_WORLD);
+}
+
 static void allreduces(char *buf, int bytes, long times)
 {
     (void)buf;
@@ -171,6 +180,7 @@ static const struct bench {
     {"lat", "rtt_us", there_and_back}, {"bw", "bandwidth_mb_s", windows},
     {"barrier", "time_us", barriers},  {"allreduce", "time_us", allreduces},
     {"put", "time_us", puts_flushed},  {"fadd", "time_us", fetches},
+    {"bcast", "time_us", bcasts},
 };
 #define BENCHES (sizeof benches / sizeof *benches)
 
@@ -236,7 +246,7 @@ int main(int argc, char **argv)
     const struct bench *bench = NULL;
 
     if (argc < 4) {
-        fprintf(stderr, "usage: %s NAME MS {lat|bw|barrier|allreduce|put|fadd} SIZE...\n", argv[0]);
+        fprintf(stderr, "usage: %s NAME MS {lat|bw|barrier|bcast|allreduce|put|fadd} SIZE...\n", argv[0]);
         return 2;
     }
     pin();

@@ -12,6 +12,7 @@
 //! | `cq`, `cntr`, `eq` | how the ends of operations, and events, are told | `fi_cq_open`, ... |
 //! | `poll` | several queues and counters looked at as one | `fi_poll_open` |
 //! | `abroad` | whether the process has to do with other nodes | |
+//! | `collectives` | groups on an endpoint, for `libweft-mpi.so` | |
 //! | `ep` | the endpoint: messages, tagged messages, remote memory, atomics | `fi_endpoint` |
 //!
 //! An endpoint here is one of [`weft::endpoint`], with two additions: where an operation's end is
@@ -25,6 +26,7 @@ pub mod abi;
 mod abroad;
 mod av;
 mod cntr;
+mod collectives;
 mod core;
 mod cq;
 mod domain;

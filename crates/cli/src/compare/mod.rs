@@ -149,7 +149,8 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     };
     let barrier = MPI_BARRIER.map(String::from);
     let words = [plan(args).words(), barrier.to_vec()].concat();
-    let of = |mpi, ranks, words| Means::Mpi(MpiRun { mpi, provider: None, ranks, words });
+    let of =
+        |mpi, ranks, words| Means::Mpi(MpiRun { mpi, provider: None, preload: None, ranks, words });
     let own = |mpi| of(mpi, 2, words.clone());
     let (within, between) = (Reach::Within, Reach::Between);
     let full = !args.quick;

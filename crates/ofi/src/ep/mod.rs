@@ -22,6 +22,7 @@ use weft_wire::{ADDRESS_LEN, Envelope};
 use crate::abi::*;
 use crate::av::Av;
 use crate::cntr::Cntr;
+use crate::collectives;
 use crate::core::{Level, Part, log};
 use crate::cq::Cq;
 use crate::domain::Shared;
@@ -211,7 +212,9 @@ impl Ep {
             }
             setup.take().ok_or(Fail::BAD_STATE)?
         };
-        self.live.enable(bound)
+        self.live.enable(bound)?;
+        collectives::joined(&self.live, self.caps);
+        Ok(())
     }
 }
 

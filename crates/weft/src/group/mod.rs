@@ -30,6 +30,7 @@ mod patience;
 mod table;
 mod team;
 
+use weft_sys::buf::Buf;
 use weft_wire::PeerId;
 
 pub use crate::collective::order::Delivery;
@@ -104,25 +105,59 @@ impl<'e> Group<'e> {
         ranks: &[u32],
         options: &GroupOptions,
     ) -> Result<Group<'e>, Error> {
-        let bad = |why: String| Err(Error::BadGroup { why });
         if endpoint.address().is_some() {
-            return bad("the endpoint belongs to no job, so its peers have no common ranks".into());
+            let why = "the endpoint belongs to no job, so its peers have no common ranks: agree on \
+                       an id with the other members, and use `Group::with_id`";
+            return Err(Error::BadGroup { why: why.into() });
         }
-        if let Some(rank) = ranks.iter().find(|&&rank| rank >= endpoint.size()) {
-            return bad(format!("there is no rank {rank}: the job has {}", endpoint.size()));
+        Group::make(endpoint, ranks, None, options)
+    }
+
+    /// A group of `peers`, by their numbers at this endpoint, whose members have agreed on an `id`:
+    /// one that no other group of theirs has, best a random one. The only way to make a group on an
+    /// endpoint without a job, where each process numbers its peers as it likes: all must name the
+    /// same processes in the same order. Nothing is sent; connections are made by the first use.
+    ///
+    /// # Errors
+    /// [`Error::BadGroup`] where a peer is named twice or not known, this process is missing, or
+    /// has a group with that id already, or the id is 0.
+    pub fn with_id(
+        endpoint: &'e Endpoint,
+        peers: &[u32],
+        id: u64,
+        options: &GroupOptions,
+    ) -> Result<Group<'e>, Error> {
+        Group::make(endpoint, peers, Some(id), options)
+    }
+
+    fn make(
+        endpoint: &'e Endpoint,
+        ranks: &[u32],
+        id: Option<u64>,
+        options: &GroupOptions,
+    ) -> Result<Group<'e>, Error> {
+        let bad = |why: String| Err(Error::BadGroup { why });
+        let nodes = endpoint.nodes();
+        let known = if endpoint.address().is_some() { nodes.len() as u32 } else { endpoint.size() };
+        if let Some(rank) = ranks.iter().find(|&&rank| rank >= known) {
+            return bad(format!("there is no rank {rank}: there are {known}"));
         }
         let mut sorted = ranks.to_vec();
         sorted.sort_unstable();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return bad(format!("rank {} is named twice: name each member once", twice[0]));
         }
-        let Some(rank) = ranks.iter().position(|&rank| rank == endpoint.rank()) else {
-            return bad(format!("this process, rank {}, is not in it", endpoint.rank()));
+        let own = endpoint.own_peer();
+        let Some(rank) = ranks.iter().position(|&rank| Some(rank) == own) else {
+            let name = own.map_or(String::new(), |own| format!(", rank {own},"));
+            return bad(format!("this process{name} is not in it"));
         };
         let peers: Vec<PeerId> = ranks.iter().copied().map(PeerId).collect();
-        let nodes = nodes_of(&peers, endpoint.nodes());
+        let nodes = nodes_of(&peers, &nodes);
         let plan = Plan::new(options.way, &nodes, weft_sys::cpu::shared(), &options.logp);
-        let slot = endpoint.add_group(peers, rank as u32, &plan);
+        let Some(slot) = endpoint.add_group(peers, rank as u32, id, &plan) else {
+            return bad("its id is 0, or this process has another group with it".into());
+        };
         Ok(Group { endpoint, slot, rank: rank as u32, size: ranks.len() as u32 })
     }
 
@@ -201,8 +236,7 @@ impl Group<'_> {
     /// deaths hold nobody up.
     pub fn broadcast(&self, root: u32, data: &mut [u8]) -> Result<(), Error> {
         if root >= self.size {
-            let why = format!("there is no member {root} to broadcast: there are {}", self.size);
-            return Err(Error::BadGroup { why });
+            return Err(no_member(root, self.size));
         }
         if self.size == 1 {
             return Ok(());
@@ -239,6 +273,89 @@ impl Group<'_> {
     pub fn try_deliver(&self) -> Result<Option<Delivery>, Error> {
         self.endpoint.group_try_deliver(self.slot)
     }
+}
+
+/// A group apart from its endpoint, for boundaries that keep both side by side. It goes on until a
+/// [`Group`] that was made from it is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seat {
+    slot: usize,
+    rank: u32,
+    size: u32,
+}
+
+impl Seat {
+    /// The group again, on the endpoint that it was made on.
+    pub fn on(self, endpoint: &Endpoint) -> Group<'_> {
+        let Seat { slot, rank, size } = self;
+        Group { endpoint, slot, rank, size }
+    }
+
+    /// This process's rank in the group.
+    pub fn rank(self) -> u32 {
+        self.rank
+    }
+
+    /// How many members there are.
+    pub fn size(self) -> u32 {
+        self.size
+    }
+}
+
+/// A broadcast that was started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Broadcast {
+    number: u32,
+}
+
+/// For boundaries to other interfaces: what waits in parts, so that they can do what they must
+/// meanwhile.
+impl Group<'_> {
+    /// Parts the group from its endpoint.
+    pub fn into_seat(self) -> Seat {
+        let seat = Seat { slot: self.slot, rank: self.rank, size: self.size };
+        std::mem::forget(self);
+        seat
+    }
+
+    /// As [`Group::wait`], for at most `timeout_ns`, or until there is something that
+    /// [`Turn::occurrence`](crate::endpoint::Turn::occurrence) gives. `false`: it is not over.
+    ///
+    /// # Errors
+    /// As for [`Group::barrier`].
+    pub fn wait_for(&self, timeout_ns: u64) -> Result<bool, Error> {
+        self.endpoint.group_wait_for(self.slot, timeout_ns)
+    }
+
+    /// Begins a [`Group::broadcast`] of memory that stays valid by its [`Buf`]. To be followed by
+    /// [`Group::broadcast_for`] until that says yes, before the next broadcast.
+    ///
+    /// # Errors
+    /// As for [`Group::broadcast`].
+    pub fn start_broadcast(&self, root: u32, buf: Buf) -> Result<Broadcast, Error> {
+        if root >= self.size {
+            return Err(no_member(root, self.size));
+        }
+        if self.size == 1 {
+            // A number that no broadcast has has ended.
+            return Ok(Broadcast { number: u32::MAX });
+        }
+        let number = self.endpoint.group_start_broadcast(self.slot, root, buf)?;
+        Ok(Broadcast { number })
+    }
+
+    /// Waits for a broadcast's end as [`Group::wait_for`] does for a barrier's.
+    ///
+    /// # Errors
+    /// As for [`Group::broadcast`].
+    pub fn broadcast_for(&self, broadcast: Broadcast, timeout_ns: u64) -> Result<bool, Error> {
+        self.endpoint.group_broadcast_wait_for(self.slot, broadcast.number, timeout_ns)
+    }
+}
+
+fn no_member(root: u32, size: u32) -> Error {
+    let why = format!("there is no member {root} to broadcast: there are {size}");
+    Error::BadGroup { why }
 }
 
 impl Drop for Group<'_> {

@@ -85,15 +85,30 @@ impl Groups {
         Some(Opened { barrier, machines, out: Outlet { device, team, scratch, now_ns } })
     }
 
-    /// A new group of `peers`, of whom this process is number `rank`. Gives its place here.
-    pub(crate) fn add(&mut self, peers: Vec<PeerId>, rank: u32, plan: &Plan) -> usize {
+    /// An id from the members' numbers, and how many groups of the very same there were before.
+    fn id_of(&mut self, peers: &[PeerId]) -> u64 {
         let mut list = 0;
-        for peer in &peers {
+        for peer in peers {
             list = super::hash(list, &peer.0.to_le_bytes());
         }
         let count = self.made.entry(list).or_default();
         *count += 1;
-        let id = super::hash(list, &count.to_le_bytes());
+        super::hash(list, &count.to_le_bytes())
+    }
+
+    /// A new group of `peers`, of whom this process is number `rank`. Gives its place here; `None`
+    /// where the given id is taken.
+    pub(crate) fn add(
+        &mut self,
+        peers: Vec<PeerId>,
+        rank: u32,
+        id: Option<u64>,
+        plan: &Plan,
+    ) -> Option<usize> {
+        let id = id.unwrap_or_else(|| self.id_of(&peers));
+        if id == 0 || self.ids.contains(&id) {
+            return None;
+        }
         let mut team = Team::new(id, rank, peers);
         team.plan = plan.fingerprint();
         let barrier = Run::new(&team, plan);
@@ -103,7 +118,7 @@ impl Groups {
             (ordered::KIND, Box::new(Ordered::new(rank, size))),
         ]);
         let member = Some(Box::new(Member { team, barrier, machines }));
-        match self.members.iter().position(Option::is_none) {
+        Some(match self.members.iter().position(Option::is_none) {
             Some(free) => {
                 self.members[free] = member;
                 self.ids[free] = id;
@@ -114,7 +129,7 @@ impl Groups {
                 self.ids.push(id);
                 self.members.len() - 1
             }
-        }
+        })
     }
 
     /// Forgets a group; what its members are to be told for certain, and who they are.
@@ -285,15 +300,25 @@ impl Groups {
     /// A peer is gone: no barrier with it ends any more.
     pub(crate) fn gone(&mut self, device: &mut dyn Device, peer: PeerId, why: &Error) {
         for slot in 0..self.members.len() {
-            let Some(opened) = self.open(&mut *device, slot) else { continue };
-            let Opened { barrier, machines, mut out } = opened;
-            let Some(rank) = out.team.peers.iter().position(|p| *p == peer) else { continue };
-            barrier.fail(why.clone(), Some(rank as u32));
-            for (_, machine) in machines {
-                machine.gone(rank as u32, why, &mut out);
-            }
+            self.gone_of(&mut *device, slot, peer, why);
         }
         self.ends += 1;
+    }
+
+    /// As [`Groups::gone`], for one group.
+    pub(crate) fn gone_of(
+        &mut self,
+        device: &mut dyn Device,
+        slot: usize,
+        peer: PeerId,
+        why: &Error,
+    ) {
+        let Some(Opened { barrier, machines, mut out }) = self.open(device, slot) else { return };
+        let Some(rank) = out.team.peers.iter().position(|p| *p == peer) else { return };
+        barrier.fail(why.clone(), Some(rank as u32));
+        for (_, machine) in machines {
+            machine.gone(rank as u32, why, &mut out);
+        }
     }
 
     /// Datagrams of broadcasts, fragments among them that went again, and datagrams of ordered

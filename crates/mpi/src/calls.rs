@@ -1,0 +1,167 @@
+//! The functions of MPI that are replaced.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::comm::{self, Comm};
+use crate::library::{Handle, Library, library};
+use crate::memory::Elements;
+use crate::provider::provider;
+use crate::settings::{BARRIER, BCAST};
+use crate::table::Table;
+
+/// Broadcasts of so many bytes between nodes are done by Weft, from and to; measured.
+const BETWEEN_NODES: (usize, usize) = (1, 4 << 20);
+
+/// The same where all processes are on one node.
+const ON_NODE: (usize, usize) = (1, 0);
+
+/// What a function gives where no MPI library is found, or a bug was met.
+const BROKEN: c_int = 16;
+
+/// Operations done by Weft.
+static DONE: AtomicU64 = AtomicU64::new(0);
+
+/// How many operations of this process Weft has done, for programs that want to know whether it
+/// does any.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mpi_done() -> u64 {
+    DONE.load(Ordering::Relaxed)
+}
+
+/// Runs `by_weft`, which gives `None` for what the library is to do; then `by_library`.
+#[inline]
+fn either(
+    by_weft: impl FnOnce(&'static Library) -> Option<c_int>,
+    by_library: impl FnOnce(&Library) -> c_int,
+) -> c_int {
+    let Some(library) = library() else { return BROKEN };
+    match catch_unwind(AssertUnwindSafe(|| by_weft(library))) {
+        Ok(Some(code)) => {
+            DONE.fetch_add(1, Ordering::Relaxed);
+            code
+        }
+        Ok(None) => by_library(library),
+        Err(_) => BROKEN,
+    }
+}
+
+/// Tells the user of a failure as the communicator's error handler says. MPI's code for it.
+#[cold]
+fn failed(library: &Library, comm: Handle, call: &str, rank: u32, why: &CStr) -> c_int {
+    let text = format!("{call} at rank {rank} of the communicator: {}", why.to_string_lossy());
+    eprintln!("weft: {text}");
+    let mut code = 0;
+    let f = &library.f;
+    // SAFETY: a number's place; a text that ends in a zero byte; the communicator of the call.
+    unsafe {
+        if (f.add_error_code)(library.err_other, &raw mut code) == 0 {
+            let text = CString::new(text).unwrap_or_default();
+            (f.add_error_string)(code, text.as_ptr());
+        } else {
+            code = library.err_other;
+        }
+        (f.comm_call_errhandler)(comm, code);
+    }
+    code
+}
+
+/// `MPI_Barrier`.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Barrier(comm: Handle) -> c_int {
+    either(
+        |library| {
+            let comm = library.handle(comm);
+            let (known, table) = (comm::of(library, comm, BARRIER)?, provider()?);
+            // SAFETY: an open group; MPI allows one operation on a communicator at a time.
+            let begun = unsafe { (table.barrier)(known.group()) };
+            Some(match known.wait(library, comm, table, begun) {
+                Ok(()) => 0,
+                Err(why) => failed(library, comm, "MPI_Barrier", known.rank, &why),
+            })
+        },
+        // SAFETY: the caller's promise.
+        |library| unsafe { (library.f.barrier)(comm) },
+    )
+}
+
+/// `MPI_Bcast`.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Bcast(
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+) -> c_int {
+    either(
+        |library| {
+            let (comm, datatype) = (library.handle(comm), library.handle(datatype));
+            let data = Elements { at: buffer, count, datatype };
+            let len = data.len(library)?;
+            if len < BETWEEN_NODES.0.min(ON_NODE.0) || len > BETWEEN_NODES.1.max(ON_NODE.1) {
+                return None;
+            }
+            let (known, table) = (comm::of(library, comm, BCAST)?, provider()?);
+            let (from, to) = if known.nodes > 1 { BETWEEN_NODES } else { ON_NODE };
+            let root = u32::try_from(root).ok().filter(|root| *root < known.size)?;
+            if len < from || len > to {
+                return None;
+            }
+            Some(broadcast(library, comm, (known, table), data, (len, root)))
+        },
+        // SAFETY: the caller's promise.
+        |library| unsafe { (library.f.bcast)(buffer, count, datatype, root, comm) },
+    )
+}
+
+fn broadcast(
+    library: &Library,
+    comm: Handle,
+    (known, table): (&Comm, &Table),
+    data: Elements,
+    (len, root): (usize, u32),
+) -> c_int {
+    let plain = data.is_plain(library);
+    let mut row = if plain { Vec::new() } else { vec![0; len] };
+    let is_root = known.rank == root;
+    if !plain
+        && is_root
+        && let Err(code) = data.pack(library, comm, &mut row)
+    {
+        return code;
+    }
+    let at = if plain { data.at.cast() } else { row.as_mut_ptr() };
+    // SAFETY: an open group; the memory stays until the operation has ended.
+    let begun = unsafe { (table.broadcast)(known.group(), root, at, len) };
+    if let Err(why) = known.wait(library, comm, table, begun) {
+        return failed(library, comm, "MPI_Bcast", known.rank, &why);
+    }
+    match plain || is_root {
+        true => 0,
+        false => data.unpack(library, comm, &row).err().unwrap_or(0),
+    }
+}
+
+/// `MPI_Finalize`: leaves all groups first.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Finalize() -> c_int {
+    either(
+        |_| {
+            comm::leave_all();
+            None
+        },
+        // SAFETY: the caller's promise.
+        |library| unsafe { (library.f.finalize)() },
+    )
+}
