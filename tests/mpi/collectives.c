@@ -3,10 +3,11 @@
  * kinds, with all datatypes, sizes, operators and threads. Meant for `weft mpirun --collectives`,
  * but right under any MPI.
  *
- *   collectives [--seed S] [--rounds N] [--largest BYTES] [--threads] [--weft N] [--die]
+ *   collectives [--seed S] [--rounds N] [--largest BYTES] [--threads] [--weft N] [--die WHERE]
  *
  * --weft N: fails unless Weft has done at least N operations in each process. --die: the last rank
- * kills itself in the middle; the others say what they are told, and end.
+ * kills itself in the middle of barriers (0), broadcasts (1) or reductions (2); the others say what
+ * they are told, and end.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -423,21 +424,33 @@ static void threads(void)
         MPI_Comm_free(&own[i]);
 }
 
+static int once(int where, int i)
+{
+    double value = rank, sum;
+    char row[3000] = {0};
+
+    if (where == 1)
+        return MPI_Bcast(row, sizeof row, MPI_BYTE, i % ranks, MPI_COMM_WORLD);
+    if (where == 2)
+        return MPI_Allreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* The last rank dies; what the others are told goes to standard output. */
-static void die(void)
+static void die(int where)
 {
     char text[MPI_MAX_ERROR_STRING];
     int len, code = MPI_SUCCESS;
 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     for (int i = 0; i < 20; i++)
-        MPI_Barrier(MPI_COMM_WORLD);
+        once(where, i);
     if (rank == ranks - 1)
         kill(getpid(), SIGKILL);
     for (int i = 0; i < 1000 && code == MPI_SUCCESS; i++)
-        code = MPI_Barrier(MPI_COMM_WORLD);
+        code = once(where, i);
     if (code == MPI_SUCCESS)
-        bad("no barrier has failed without rank %d", ranks - 1);
+        bad("nothing has failed without rank %d", ranks - 1);
     MPI_Error_string(code, text, &len);
     printf("@%d told: %s\n", rank, text);
     fflush(stdout);
@@ -446,7 +459,7 @@ static void die(void)
 
 int main(int argc, char **argv)
 {
-    int level, wants_threads = 0, dies = 0;
+    int level, wants_threads = 0, dies = -1;
     unsigned long long least = 0;
 
     for (int i = 1; i < argc; i++) {
@@ -454,7 +467,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--threads"))
             wants_threads = 1;
         else if (!strcmp(argv[i], "--die"))
-            dies = 1;
+            dies = atoi(value), i++;
         else if (!strcmp(argv[i], "--seed"))
             seed = strtoull(value, NULL, 10), i++;
         else if (!strcmp(argv[i], "--rounds"))
@@ -467,8 +480,8 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, wants_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (dies)
-        die();
+    if (dies >= 0)
+        die(dies);
     uint64_t state = seed;
     communicators(&state);
     sizes(&state);

@@ -8,7 +8,7 @@ use crate::comm::{self, Comm};
 use crate::library::{Handle, Library, library};
 use crate::memory::Elements;
 use crate::provider::provider;
-use crate::settings::{BARRIER, BCAST};
+use crate::settings::{ALLREDUCE, BARRIER, BCAST};
 use crate::table::Table;
 
 /// Broadcasts of so many bytes between nodes are done by Weft, from and to; measured.
@@ -16,6 +16,9 @@ const BETWEEN_NODES: (usize, usize) = (1, 4 << 20);
 
 /// The same where all processes are on one node.
 const ON_NODE: (usize, usize) = (1, 0);
+
+/// Reductions of so many bytes are done by Weft: between nodes, and where all processes are on one.
+const REDUCED: [(usize, usize); 2] = [(1, 64 << 10), (1, 64 << 10)];
 
 /// What a function gives where no MPI library is found, or a bug was met.
 const BROKEN: c_int = 16;
@@ -148,6 +151,50 @@ fn broadcast(
         true => 0,
         false => data.unpack(library, comm, &row).err().unwrap_or(0),
     }
+}
+
+/// `MPI_Allreduce`.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Allreduce(
+    from: *const c_void,
+    into: *mut c_void,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+) -> c_int {
+    either(
+        |library| {
+            let (comm, datatype) = (library.handle(comm), library.handle(datatype));
+            let (op, scalar) = library.reduction(library.handle(op), datatype)?;
+            let len = usize::try_from(count).ok()? * library.plain_size(datatype)?;
+            if !REDUCED.iter().any(|(from, to)| (*from..=*to).contains(&len)) {
+                return None;
+            }
+            let (known, table) = (comm::of(library, comm, ALLREDUCE)?, provider()?);
+            let (least, most) = REDUCED[usize::from(known.nodes == 1)];
+            // The same memory for both is an error that the library is to tell.
+            if len < least || len > most || from == into.cast_const() {
+                return None;
+            }
+            if from as usize != library.in_place {
+                // SAFETY: the caller's memory, of which both parts have this length and are apart.
+                unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), into.cast(), len) };
+            }
+            let (group, count) = (known.group(), count as usize);
+            // SAFETY: an open group; the memory stays until the operation has ended.
+            let begun = unsafe { (table.allreduce)(group, op, scalar, into.cast(), count) };
+            Some(match known.wait(library, comm, table, begun) {
+                Ok(()) => 0,
+                Err(why) => failed(library, comm, "MPI_Allreduce", known.rank, &why),
+            })
+        },
+        // SAFETY: the caller's promise.
+        |library| unsafe { (library.f.allreduce)(from, into, count, datatype, op, comm) },
+    )
 }
 
 /// `MPI_Finalize`: leaves all groups first.

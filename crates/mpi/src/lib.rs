@@ -1,6 +1,6 @@
 //! `libweft-mpi.so`: collective operations of unmodified MPI programs by Weft. Preloaded
-//! (`LD_PRELOAD`), it stands before the MPI library: `MPI_Barrier` and `MPI_Bcast` of any
-//! communicator within one group of processes are done by Weft's groups; what it does not do
+//! (`LD_PRELOAD`), it stands before the MPI library: `MPI_Barrier`, `MPI_Bcast` and `MPI_Allreduce`
+//! of any communicator within one group of processes are done by Weft's groups; what it does not do
 //! better, or at all, goes on to the library by its profiling names (`PMPI_*`).
 //!
 //! One file serves MPICH and Open MPI. Their handles differ (whole numbers there, pointers here):
@@ -16,6 +16,7 @@
 //! | `calls` | the functions of MPI that are replaced |
 //! | `comm` | a communicator's group, made at the first use and kept as an attribute |
 //! | `library` | the MPI library of the process: its functions and constants |
+//! | `names` | its predefined datatypes and operators |
 //! | `memory` | messages as rows of bytes, whatever their datatype |
 //! | `provider` | the functions of Weft's provider, by which all is done |
 //! | `settings` | what is to be done by Weft |
@@ -27,6 +28,7 @@ pub mod calls;
 mod comm;
 mod library;
 mod memory;
+mod names;
 mod provider;
 mod settings;
 #[allow(dead_code, reason = "some of it is the provider's")]

@@ -4,6 +4,9 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
+use crate::names;
+use crate::table::{op, scalar};
+
 /// A handle: a pointer in Open MPI, a whole number of 32 bits in MPICH.
 pub type Handle = usize;
 
@@ -94,8 +97,14 @@ pub struct Library {
     pub min: Handle,
     /// `MPI_ERR_OTHER`.
     pub err_other: c_int,
+    /// `MPI_IN_PLACE`.
+    pub in_place: usize,
     /// Datatypes without gaps, and their bytes, sorted; for Open MPI only.
     plain: Vec<(Handle, usize)>,
+    /// Datatypes that can be reduced, sorted, and their numbers in [`scalar`].
+    scalars: Vec<(Handle, u32)>,
+    /// Operators, sorted, and their numbers in [`op`].
+    ops: Vec<(Handle, u32)>,
 }
 
 /// Where symbols are looked for.
@@ -144,19 +153,31 @@ impl Library {
             int: nothing,
             min: nothing,
             err_other: 1,
+            in_place: 0,
             plain: Vec::new(),
+            scalars: Vec::new(),
+            ops: Vec::new(),
         };
         if scope.symbol(c"ompi_mpi_comm_world").is_some() {
             library.be_open_mpi(scope)?;
         } else if file_of(probe).contains("libmpi.so") || file_of(probe).contains("libmpich") {
             // The standard's own binary interface, which is another, is in `libmpi_abi.so`.
-            library.brand = Brand::Mpich;
-            library.byte = 0x4c00_010d;
-            library.int = 0x4c00_0405;
-            library.min = 0x5800_0002;
-            library.err_other = 15;
+            library.be_mpich();
         }
+        library.scalars.sort_unstable();
+        library.ops.sort_unstable();
         Some(library)
+    }
+
+    fn be_mpich(&mut self) {
+        self.brand = Brand::Mpich;
+        self.byte = 0x4c00_010d;
+        self.int = 0x4c00_0405;
+        self.min = 0x5800_0002;
+        self.err_other = 15;
+        self.in_place = usize::MAX;
+        self.scalars = names::MPICH_SCALARS.to_vec();
+        self.ops = names::MPICH_OPS.to_vec();
     }
 
     fn be_open_mpi(&mut self, scope: Scope) -> Option<()> {
@@ -164,10 +185,16 @@ impl Library {
         self.int = scope.word(c"ompi_mpi_int")?;
         self.min = scope.word(c"ompi_mpi_op_min")?;
         self.err_other = 16;
-        for (name, bytes) in PLAIN {
-            self.plain.extend(scope.word(name).map(|handle| (handle, *bytes)));
+        self.in_place = 1;
+        for (name, bytes, scalar) in names::OPEN_MPI_PLAIN {
+            let Some(handle) = scope.word(name) else { continue };
+            self.plain.push((handle, *bytes));
+            self.scalars.extend(scalar.map(|scalar| (handle, scalar)));
         }
         self.plain.sort_unstable();
+        for (name, op) in names::OPEN_MPI_OPS {
+            self.ops.extend(scope.word(name).map(|handle| (handle, op)));
+        }
         self.brand = Brand::OpenMpi;
         Some(())
     }
@@ -192,37 +219,21 @@ impl Library {
             _ => None,
         }
     }
-}
 
-/// Open MPI's predefined datatypes by their symbols, and their bytes.
-const PLAIN: &[(&CStr, usize)] = &[
-    (c"ompi_mpi_byte", 1),
-    (c"ompi_mpi_char", 1),
-    (c"ompi_mpi_signed_char", 1),
-    (c"ompi_mpi_unsigned_char", 1),
-    (c"ompi_mpi_short", 2),
-    (c"ompi_mpi_unsigned_short", 2),
-    (c"ompi_mpi_int", 4),
-    (c"ompi_mpi_unsigned", 4),
-    (c"ompi_mpi_long", size_of::<libc::c_long>()),
-    (c"ompi_mpi_unsigned_long", size_of::<libc::c_long>()),
-    (c"ompi_mpi_long_long_int", 8),
-    (c"ompi_mpi_unsigned_long_long", 8),
-    (c"ompi_mpi_float", 4),
-    (c"ompi_mpi_double", 8),
-    (c"ompi_mpi_int8_t", 1),
-    (c"ompi_mpi_uint8_t", 1),
-    (c"ompi_mpi_int16_t", 2),
-    (c"ompi_mpi_uint16_t", 2),
-    (c"ompi_mpi_int32_t", 4),
-    (c"ompi_mpi_uint32_t", 4),
-    (c"ompi_mpi_int64_t", 8),
-    (c"ompi_mpi_uint64_t", 8),
-    (c"ompi_mpi_c_float_complex", 8),
-    (c"ompi_mpi_c_double_complex", 16),
-    (c"ompi_mpi_cxx_cplex", 8),
-    (c"ompi_mpi_cxx_dblcplex", 16),
-];
+    /// What a reduction is in the provider's numbers, operator and type; `None` where it does not
+    /// do that one.
+    #[inline]
+    pub fn reduction(&self, op: Handle, datatype: Handle) -> Option<(u32, u32)> {
+        let number = |list: &[(Handle, u32)], wanted: Handle| {
+            let at = list.binary_search_by_key(&wanted, |(handle, _)| *handle).ok()?;
+            Some(list[at].1)
+        };
+        let (op, scalar) = (number(&self.ops, op)?, number(&self.scalars, datatype)?);
+        let whole = !matches!(scalar, scalar::F32 | scalar::F64);
+        let numeric = matches!(op, op::SUM | op::PRODUCT | op::MIN | op::MAX);
+        (whole || numeric).then_some((op, scalar))
+    }
+}
 
 /// The file that a symbol comes from.
 fn file_of(symbol: *mut c_void) -> String {

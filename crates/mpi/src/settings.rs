@@ -6,8 +6,10 @@ use std::sync::OnceLock;
 pub const BARRIER: u32 = 1;
 /// See [`BARRIER`].
 pub const BCAST: u32 = 2;
+/// See [`BARRIER`].
+pub const ALLREDUCE: u32 = 4;
 
-const NAMES: [(&str, u32); 2] = [("barrier", BARRIER), ("bcast", BCAST)];
+const NAMES: [(&str, u32); 3] = [("barrier", BARRIER), ("bcast", BCAST), ("allreduce", ALLREDUCE)];
 
 /// What the user wants; where that is not said, everything. The same at all processes or not: only
 /// what all want is done.
@@ -17,8 +19,9 @@ pub fn wanted() -> u32 {
         let text = std::env::var("WEFT_COLLECTIVES").unwrap_or_default();
         read(&text).unwrap_or_else(|word| {
             eprintln!(
-                "weft: WEFT_COLLECTIVES={text}: there is no {word:?}: name some of barrier and \
-                 bcast, with commas, or all, or none; the MPI library does all of them itself now"
+                "weft: WEFT_COLLECTIVES={text}: there is no {word:?}: name some of barrier, \
+                 bcast and allreduce, with commas, or all, or none; the MPI library does all of \
+                 them itself now"
             );
             0
         })

@@ -4,11 +4,13 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use weft::collective::Operator;
+use weft::collective::exchange::What;
 use weft::context::ContextOptions;
-use weft::endpoint::Endpoint;
+use weft::endpoint::{Collective, Endpoint};
 use weft::error::Error;
 use weft::group::{Group, GroupOptions};
-use weft::remote::Windows;
+use weft::remote::{AtomicOp, Scalar, Windows};
 use weft_sys::buf::Buf;
 use weft_wire::JobKey;
 
@@ -111,5 +113,67 @@ fn what_cannot_be_a_group_is_refused() {
         drop(group);
         Group::with_id(endpoint, peers, 1, &options).unwrap().barrier().unwrap();
         assert!(Group::new(endpoint, peers, &options).is_err());
+    });
+}
+
+fn sum(count: usize) -> Collective {
+    let operator = Operator::new(AtomicOp::Sum, Scalar::U64).unwrap();
+    Collective::reducing(What::Allreduce, operator, count)
+}
+
+/// The sum of `value` over the members, `count` times side by side.
+fn summed(group: &Group<'_>, value: u64, count: usize) -> Result<u64, Error> {
+    let mut row: Vec<u8> = std::iter::repeat_n(value.to_ne_bytes(), count).flatten().collect();
+    group.collective(&sum(count), &[], &mut row)?;
+    let (words, _) = row.as_chunks::<8>();
+    assert!(words.iter().all(|word| word == &words[0]));
+    Ok(u64::from_ne_bytes(words[0]))
+}
+
+#[test]
+fn reductions_of_overlapping_groups_do_not_meet() {
+    all(5, |endpoint, me, peers| {
+        let options = GroupOptions::default();
+        let everyone = Group::with_id(endpoint, peers, 1000, &options).unwrap();
+        let low = [peers[2], peers[0], peers[1]];
+        let low = (me < 3).then(|| Group::with_id(endpoint, &low, 2000, &options).unwrap());
+        for round in 0..20u64 {
+            let count = [1, 100, 5000][round as usize % 3];
+            if let Some(low) = &low {
+                assert_eq!(summed(low, me as u64 + round, count), Ok(3 + 3 * round));
+            }
+            assert_eq!(summed(&everyone, me as u64 * round, count), Ok(10 * round));
+            everyone.barrier().unwrap();
+        }
+        let gather = Collective::moving(What::Gather { root: 1 }, 1, 2);
+        if let Some(low) = &low {
+            let mut into = vec![0; if low.rank() == 1 { 6 } else { 0 }];
+            low.collective(&gather, &[low.rank() as u8, me as u8], &mut into).unwrap();
+            assert!(into.is_empty() || into == [0, 2, 1, 0, 2, 1], "{into:?}");
+        }
+    });
+}
+
+#[test]
+fn a_failure_ends_the_reductions_of_its_group_and_of_no_other() {
+    let (here, gone) = (Barrier::new(4), Barrier::new(4));
+    all(4, |endpoint, me, peers| {
+        let options = GroupOptions::default();
+        let everyone = Group::with_id(endpoint, peers, 1, &options).unwrap();
+        let three = &peers[..3];
+        let three = (me < 3).then(|| Group::with_id(endpoint, three, 2, &options).unwrap());
+        assert_eq!(summed(&everyone, 1, 10), Ok(4));
+        here.wait();
+        // The last one does something else, and the others see it.
+        let count = if me == 3 { 11 } else { 10 };
+        assert!(matches!(summed(&everyone, 1, count), Err(Error::Mismatch { .. })));
+        assert!(summed(&everyone, 1, 10).is_err());
+        gone.wait();
+        for _ in 0..10 {
+            if let Some(three) = &three {
+                assert_eq!(summed(three, 2, 10), Ok(6));
+            }
+        }
+        everyone.barrier().unwrap();
     });
 }

@@ -48,7 +48,8 @@ pub struct Args {
     /// Weft's provider libweft-fi.so, or its directory [default: beside this program, or ../lib]
     #[arg(long, value_name = "FILE")]
     provider: Option<PathBuf>,
-    /// Have Weft do collective operations, too: MPI_Barrier, MPI_Bcast (see WEFT_COLLECTIVES)
+    /// Have Weft do collective operations, too: MPI_Barrier, MPI_Bcast, MPI_Allreduce (some of them
+    /// by WEFT_COLLECTIVES)
     #[arg(long)]
     collectives: bool,
     /// By what messages travel: Weft, or for comparison the MPI's own shared memory and TCP

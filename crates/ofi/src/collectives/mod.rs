@@ -2,29 +2,38 @@
 //! it replaces MPI's functions by Weft's groups. So both share sockets, rings and connections, and
 //! whoever waits in a collective operation keeps the MPI library's messages going.
 
+mod party;
 pub mod table;
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use weft::endpoint::Endpoint;
-use weft::error::Error;
-use weft::group::{Broadcast, Group, GroupOptions, Seat};
+use weft::collective::Operator;
+use weft::remote::{AtomicOp, Scalar};
 use weft_sys::buf::Buf;
-use weft_wire::Address;
 
 use crate::abi::FI_TAGGED;
-use crate::abroad;
 use crate::core::{Level, Part, log};
 use crate::ep::Live;
 use crate::fail::guard;
-use table::{ADDRESS_LEN, ENDED, FAILED, LATER, NEWS, Table, Take, VERSION};
+use party::Party;
+use table::{ADDRESS_LEN, ENDED, FAILED, Table, Take, VERSION};
 
 const _: () = assert!(ADDRESS_LEN == weft_wire::ADDRESS_LEN);
 
-static TABLE: Table =
-    Table { version: VERSION, address, open, nodes, barrier, broadcast, wait, text, close };
+static TABLE: Table = Table {
+    version: VERSION,
+    address,
+    open,
+    nodes,
+    barrier,
+    broadcast,
+    allreduce,
+    wait,
+    text,
+    close,
+};
 
 /// The endpoints of the process that are in use, and what they were opened for.
 static ENDPOINTS: Mutex<Vec<(Weak<Live>, u64)>> = Mutex::new(Vec::new());
@@ -52,121 +61,6 @@ fn chosen() -> Option<Arc<Live>> {
     let all = ENDPOINTS.lock().unwrap_or_else(PoisonError::into_inner);
     let tagged = all.iter().filter(|(_, caps)| caps & FI_TAGGED != 0);
     tagged.chain(all.iter()).find_map(|(live, _)| live.upgrade())
-}
-
-/// What a group does now.
-#[derive(Clone, Copy)]
-enum UnderWay {
-    Nothing,
-    Barrier,
-    Broadcast(Broadcast),
-}
-
-/// A group as the MPI side holds it.
-struct Party {
-    /// The MPI library closes its endpoint when it likes.
-    live: Weak<Live>,
-    seat: Seat,
-    /// The members' numbers at the endpoint.
-    peers: Vec<u32>,
-    nodes: u32,
-    under_way: UnderWay,
-    text: CString,
-}
-
-impl Party {
-    fn open(addresses: &[[u8; ADDRESS_LEN]], rank: u32, id: u64) -> Result<Party, Error> {
-        let bad = |why: &str| Error::BadGroup { why: why.into() };
-        let live = chosen().ok_or_else(|| bad("the process has no endpoint"))?;
-        let own = live.endpoint.address();
-        if addresses.get(rank as usize) != own.as_ref() {
-            return Err(bad("the process has another endpoint by now"));
-        }
-        let mut peers = Vec::with_capacity(addresses.len());
-        let mut nodes = Vec::new();
-        for address in addresses {
-            peers.push(live.endpoint.add_peer(address)?);
-            abroad::named(own, address);
-            nodes.extend(Address::decode(address).map(|address| address.node));
-        }
-        nodes.sort_unstable();
-        nodes.dedup();
-        let options = GroupOptions::from_env()?;
-        let seat = Group::with_id(&live.endpoint, &peers, id, &options)?.into_seat();
-        Ok(Party {
-            live: Arc::downgrade(&live),
-            seat,
-            peers,
-            nodes: nodes.len() as u32,
-            under_way: UnderWay::Nothing,
-            text: CString::default(),
-        })
-    }
-
-    /// Does something with the group.
-    fn with<R>(
-        &self,
-        f: impl FnOnce(&Group<'_>, &Endpoint) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        let Some(live) = self.live.upgrade() else {
-            return Err(Error::BadGroup { why: "the MPI library has closed its endpoint".into() });
-        };
-        let group = self.seat.on(&live.endpoint);
-        let result = f(&group, &live.endpoint);
-        group.into_seat();
-        result
-    }
-
-    fn begin(&mut self, begun: Result<UnderWay, Error>) -> c_int {
-        match begun {
-            Ok(under_way) => {
-                self.under_way = under_way;
-                ENDED
-            }
-            Err(error) => self.fail(&error),
-        }
-    }
-
-    fn wait(&mut self, timeout_ns: u64) -> c_int {
-        let under_way = self.under_way;
-        let started = weft_sys::clock::now_ns();
-        let over = self.with(|group, _| match under_way {
-            UnderWay::Nothing => Ok(true),
-            UnderWay::Barrier => group.wait_for(timeout_ns),
-            UnderWay::Broadcast(broadcast) => group.broadcast_for(broadcast, timeout_ns),
-        });
-        match over {
-            Ok(true) => {
-                self.under_way = UnderWay::Nothing;
-                ENDED
-            }
-            Ok(false) if weft_sys::clock::now_ns() - started < timeout_ns => NEWS,
-            Ok(false) => LATER,
-            Err(error) => self.fail(&error),
-        }
-    }
-
-    /// Keeps an error in words; members are named by their rank in the group.
-    #[cold]
-    fn fail(&mut self, error: &Error) -> c_int {
-        self.under_way = UnderWay::Nothing;
-        let rank = |peer: u32| self.peers.iter().position(|p| *p == peer).unwrap_or(usize::MAX);
-        let text = match error {
-            Error::PeerDead { peer, name, why } => {
-                format!("rank {} of the communicator ({name}) is gone: {why}", rank(peer.0))
-            }
-            Error::PeerClosed { peer, name } => {
-                let rank = rank(peer.0);
-                format!("rank {rank} of the communicator ({name}) has ended in good order")
-            }
-            Error::Mismatch { peer, why } => {
-                format!("rank {} of the communicator {why}", rank(peer.0))
-            }
-            other => other.to_string(),
-        };
-        self.text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-        FAILED
-    }
 }
 
 unsafe extern "C" fn address(into: *mut u8) -> c_int {
@@ -205,27 +99,71 @@ unsafe fn party<'a>(group: *mut c_void) -> &'a mut Party {
 
 unsafe extern "C" fn nodes(group: *mut c_void) -> u32 {
     // SAFETY: an open group.
-    unsafe { party(group) }.nodes
+    unsafe { party(group) }.nodes()
 }
 
 unsafe extern "C" fn barrier(group: *mut c_void) -> c_int {
     // SAFETY: an open group.
     let party = unsafe { party(group) };
-    let enter = || {
-        let begun = party.with(|group, _| group.arrive());
-        party.begin(begun.map(|()| UnderWay::Barrier))
-    };
-    guard(enter, FAILED)
+    guard(|| party.barrier(), FAILED)
 }
 
 unsafe extern "C" fn broadcast(group: *mut c_void, root: u32, data: *mut u8, len: usize) -> c_int {
     // SAFETY: an open group.
     let party = unsafe { party(group) };
+    // SAFETY: the caller leaves the memory alone until the operation has ended.
+    guard(|| party.broadcast(root, unsafe { Buf::from_raw(data, len) }), FAILED)
+}
+
+fn scalar_of(number: u32) -> Option<Scalar> {
+    use table::scalar;
+    Some(match number {
+        scalar::I8 => Scalar::I8,
+        scalar::U8 => Scalar::U8,
+        scalar::I16 => Scalar::I16,
+        scalar::U16 => Scalar::U16,
+        scalar::I32 => Scalar::I32,
+        scalar::U32 => Scalar::U32,
+        scalar::I64 => Scalar::I64,
+        scalar::U64 => Scalar::U64,
+        scalar::F32 => Scalar::F32,
+        scalar::F64 => Scalar::F64,
+        _ => return None,
+    })
+}
+
+fn op_of(number: u32) -> Option<AtomicOp> {
+    use table::op;
+    Some(match number {
+        op::MIN => AtomicOp::Min,
+        op::MAX => AtomicOp::Max,
+        op::SUM => AtomicOp::Sum,
+        op::PRODUCT => AtomicOp::Product,
+        op::LOGICAL_OR => AtomicOp::LogicalOr,
+        op::LOGICAL_AND => AtomicOp::LogicalAnd,
+        op::LOGICAL_XOR => AtomicOp::LogicalXor,
+        op::BIT_OR => AtomicOp::BitOr,
+        op::BIT_AND => AtomicOp::BitAnd,
+        op::BIT_XOR => AtomicOp::BitXor,
+        _ => return None,
+    })
+}
+
+unsafe extern "C" fn allreduce(
+    group: *mut c_void,
+    op: u32,
+    scalar: u32,
+    data: *mut u8,
+    count: usize,
+) -> c_int {
+    // SAFETY: an open group.
+    let party = unsafe { party(group) };
     let begin = || {
+        let (Some(op), Some(scalar)) = (op_of(op), scalar_of(scalar)) else { return FAILED };
+        let Ok(operator) = Operator::new(op, scalar) else { return FAILED };
         // SAFETY: the caller leaves the memory alone until the operation has ended.
-        let buf = unsafe { Buf::from_raw(data, len) };
-        let begun = party.with(|group, _| group.start_broadcast(root, buf));
-        party.begin(begun.map(UnderWay::Broadcast))
+        let buf = unsafe { Buf::from_raw(data, count * scalar.size()) };
+        party.allreduce(operator, count, buf)
     };
     guard(begin, FAILED)
 }
@@ -245,9 +183,7 @@ unsafe extern "C" fn close(group: *mut c_void) {
     let close = || {
         // SAFETY: an open group, which the caller uses no more.
         let party = unsafe { Box::from_raw(group.cast::<Party>()) };
-        if let Some(live) = party.live.upgrade() {
-            drop(party.seat.on(&live.endpoint));
-        }
+        party.close();
     };
     guard(close, ());
 }

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// The layout below; a library that finds another one uses nothing.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of the address of a process.
 pub const ADDRESS_LEN: usize = 64;
@@ -17,6 +17,34 @@ pub const LATER: c_int = 1;
 pub const NEWS: c_int = 2;
 /// It has failed, and so will all that follow: see [`Table::text`].
 pub const FAILED: c_int = -1;
+
+/// Types of elements that can be reduced, by number.
+pub mod scalar {
+    pub const I8: u32 = 0;
+    pub const U8: u32 = 1;
+    pub const I16: u32 = 2;
+    pub const U16: u32 = 3;
+    pub const I32: u32 = 4;
+    pub const U32: u32 = 5;
+    pub const I64: u32 = 6;
+    pub const U64: u32 = 7;
+    pub const F32: u32 = 8;
+    pub const F64: u32 = 9;
+}
+
+/// What a reduction does with two elements, by number.
+pub mod op {
+    pub const MIN: u32 = 0;
+    pub const MAX: u32 = 1;
+    pub const SUM: u32 = 2;
+    pub const PRODUCT: u32 = 3;
+    pub const LOGICAL_OR: u32 = 4;
+    pub const LOGICAL_AND: u32 = 5;
+    pub const LOGICAL_XOR: u32 = 6;
+    pub const BIT_OR: u32 = 7;
+    pub const BIT_AND: u32 = 8;
+    pub const BIT_XOR: u32 = 9;
+}
 
 /// The functions. A group is used by one thread at a time, and has one operation under way.
 #[repr(C)]
@@ -37,6 +65,15 @@ pub struct Table {
     /// the memory is not touched. [`ENDED`] or [`FAILED`].
     pub broadcast:
         unsafe extern "C" fn(group: *mut c_void, root: u32, data: *mut u8, len: usize) -> c_int,
+    /// Begins to combine `count` elements of all members into those of all; [`Table::wait`]
+    /// follows, until whose end the memory is not touched. [`ENDED`] or [`FAILED`].
+    pub allreduce: unsafe extern "C" fn(
+        group: *mut c_void,
+        op: u32,
+        scalar: u32,
+        data: *mut u8,
+        count: usize,
+    ) -> c_int,
     /// Waits for the end of what was begun, for at most `timeout_ns`.
     pub wait: unsafe extern "C" fn(group: *mut c_void, timeout_ns: u64) -> c_int,
     /// Why the last operation has failed, for people; valid until the next call.

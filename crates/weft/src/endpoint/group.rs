@@ -70,6 +70,9 @@ impl Endpoint {
             // Who is gone needs no word.
             let _ = work.send_copy(peer, &envelope, &farewell);
         }
+        if let Some((id, _)) = work.groups.team_at(slot) {
+            work.collectives.forget(id);
+        }
         let Some((others, farewell)) = work.groups.remove(slot) else { return };
         for peer in others {
             // Who is gone needs no word.
@@ -100,25 +103,26 @@ impl Endpoint {
     /// As [`Endpoint::group_wait`], for at most `timeout_ns`, or until something has happened that
     /// the boundary must be told. `false`: it is not over.
     pub(crate) fn group_wait_for(&self, slot: usize, timeout_ns: u64) -> Result<bool, Error> {
-        self.wait_in_parts(timeout_ns, |work, now_ns| work.group_ended(slot, now_ns))
+        let ended = self.wait_in_parts(timeout_ns, |work, now_ns| work.group_ended(slot, now_ns));
+        ended.map_or(Ok(false), |result| result.map(|()| true))
     }
 
     /// Waits for an end in parts: see [`Endpoint::group_wait_for`].
-    pub(super) fn wait_in_parts(
+    pub(super) fn wait_in_parts<T>(
         &self,
         timeout_ns: u64,
-        mut ended: impl FnMut(&mut EndpointWork, u64) -> Option<Result<(), Error>>,
-    ) -> Result<bool, Error> {
+        mut ended: impl FnMut(&mut EndpointWork, u64) -> Option<T>,
+    ) -> Option<T> {
         let mut told = None;
         let found = self.station.wait(Some(timeout_ns), |work, now_ns| {
             // Ends that the boundary did not take while it was asked to are no news.
             let told = *told.get_or_insert(work.ops.occurrences.len());
             match ended(work, now_ns) {
-                Some(result) => Some(result.map(|()| true)),
-                None => (work.ops.occurrences.len() > told).then_some(Ok(false)),
+                Some(result) => Some(Some(result)),
+                None => (work.ops.occurrences.len() > told).then_some(None),
             }
         });
-        found.unwrap_or(Ok(false))
+        found.flatten()
     }
 
     fn wait_group(
@@ -153,6 +157,11 @@ impl Endpoint {
         number.ok_or(Error::NoRequest)
     }
 
+    /// Takes the caller's memory back from a broadcast that has not ended.
+    pub(crate) fn group_forsake(&self, slot: usize, number: u32) {
+        self.station.lock().cast(slot, |machine, _| machine.forsake(number));
+    }
+
     /// As [`Endpoint::group_wait_for`], for a broadcast.
     pub(crate) fn group_broadcast_wait_for(
         &self,
@@ -160,7 +169,9 @@ impl Endpoint {
         number: u32,
         timeout_ns: u64,
     ) -> Result<bool, Error> {
-        self.wait_in_parts(timeout_ns, |work, now_ns| work.broadcast_ended(slot, number, now_ns))
+        let ended = self
+            .wait_in_parts(timeout_ns, |work, now_ns| work.broadcast_ended(slot, number, now_ns));
+        ended.map_or(Ok(false), |result| result.map(|()| true))
     }
 
     pub(crate) fn group_cast(&self, slot: usize, bytes: &[u8]) -> Result<(), Error> {

@@ -148,6 +148,19 @@ impl Cast {
         Some(Err(error))
     }
 
+    /// The caller of the broadcast with this number goes, and takes its memory along.
+    pub(crate) fn forsake(&mut self, number: u32) {
+        let Some(at) = self.own.iter().position(|own| own.number == number) else { return };
+        let own = &mut self.own[at];
+        if own.root == self.me && !own.copied {
+            // Others may still ask for it.
+            own.buf = copy(&own.buf);
+            own.copied = true;
+        } else if own.root != self.me {
+            self.own.swap_remove(at);
+        }
+    }
+
     /// Sends what there is to send, and notes what has ended.
     fn pump(&mut self, out: &mut Outlet<'_>) {
         let now_ns = out.now_ns;

@@ -18,6 +18,7 @@
 //! | `barrier`, `patience` | a member's barrier on real wires, and when it asks |
 //! | `cast`, `ordered` | reliable broadcast, and messages in one order, on real wires |
 //! | `machine` | what such a machine is |
+//! | `seat` | a group apart from its endpoint, and waits in parts, for boundaries |
 //! | `table` | the groups of an endpoint |
 
 mod barrier;
@@ -27,14 +28,15 @@ mod heading;
 mod machine;
 pub(crate) mod ordered;
 mod patience;
+mod seat;
 mod table;
 mod team;
 
-use weft_sys::buf::Buf;
 use weft_wire::PeerId;
 
 pub use crate::collective::order::Delivery;
 pub use choose::{USUAL_LOGP, Way};
+pub use seat::{Broadcast, Seat};
 pub(crate) use table::Groups;
 pub(crate) use team::Outlet;
 
@@ -272,84 +274,6 @@ impl Group<'_> {
     /// As for [`Group::deliver`].
     pub fn try_deliver(&self) -> Result<Option<Delivery>, Error> {
         self.endpoint.group_try_deliver(self.slot)
-    }
-}
-
-/// A group apart from its endpoint, for boundaries that keep both side by side. It goes on until a
-/// [`Group`] that was made from it is dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seat {
-    slot: usize,
-    rank: u32,
-    size: u32,
-}
-
-impl Seat {
-    /// The group again, on the endpoint that it was made on.
-    pub fn on(self, endpoint: &Endpoint) -> Group<'_> {
-        let Seat { slot, rank, size } = self;
-        Group { endpoint, slot, rank, size }
-    }
-
-    /// This process's rank in the group.
-    pub fn rank(self) -> u32 {
-        self.rank
-    }
-
-    /// How many members there are.
-    pub fn size(self) -> u32 {
-        self.size
-    }
-}
-
-/// A broadcast that was started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Broadcast {
-    number: u32,
-}
-
-/// For boundaries to other interfaces: what waits in parts, so that they can do what they must
-/// meanwhile.
-impl Group<'_> {
-    /// Parts the group from its endpoint.
-    pub fn into_seat(self) -> Seat {
-        let seat = Seat { slot: self.slot, rank: self.rank, size: self.size };
-        std::mem::forget(self);
-        seat
-    }
-
-    /// As [`Group::wait`], for at most `timeout_ns`, or until there is something that
-    /// [`Turn::occurrence`](crate::endpoint::Turn::occurrence) gives. `false`: it is not over.
-    ///
-    /// # Errors
-    /// As for [`Group::barrier`].
-    pub fn wait_for(&self, timeout_ns: u64) -> Result<bool, Error> {
-        self.endpoint.group_wait_for(self.slot, timeout_ns)
-    }
-
-    /// Begins a [`Group::broadcast`] of memory that stays valid by its [`Buf`]. To be followed by
-    /// [`Group::broadcast_for`] until that says yes, before the next broadcast.
-    ///
-    /// # Errors
-    /// As for [`Group::broadcast`].
-    pub fn start_broadcast(&self, root: u32, buf: Buf) -> Result<Broadcast, Error> {
-        if root >= self.size {
-            return Err(no_member(root, self.size));
-        }
-        if self.size == 1 {
-            // A number that no broadcast has has ended.
-            return Ok(Broadcast { number: u32::MAX });
-        }
-        let number = self.endpoint.group_start_broadcast(self.slot, root, buf)?;
-        Ok(Broadcast { number })
-    }
-
-    /// Waits for a broadcast's end as [`Group::wait_for`] does for a barrier's.
-    ///
-    /// # Errors
-    /// As for [`Group::broadcast`].
-    pub fn broadcast_for(&self, broadcast: Broadcast, timeout_ns: u64) -> Result<bool, Error> {
-        self.endpoint.group_broadcast_wait_for(self.slot, broadcast.number, timeout_ns)
     }
 }
 

@@ -166,6 +166,17 @@ impl Groups {
         Some(result)
     }
 
+    /// A group's id and members.
+    pub(crate) fn team_at(&self, slot: usize) -> Option<(u64, &[PeerId])> {
+        self.member(slot).map(|member| (member.team.id, &*member.team.peers))
+    }
+
+    /// The members of the group with this id, if it is here.
+    pub(crate) fn members_of(&self, id: u64) -> Option<&[PeerId]> {
+        let slot = self.ids.iter().position(|known| *known == id && id != 0)?;
+        self.team_at(slot).map(|(_, peers)| peers)
+    }
+
     /// Whether no machine of a group is needed by others any more.
     pub(crate) fn may_leave(&self, slot: usize) -> bool {
         let done = |member: &Member| member.machines.iter().all(|(_, machine)| machine.may_leave());
