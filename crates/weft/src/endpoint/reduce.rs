@@ -19,6 +19,7 @@ use super::{Completion, Endpoint, Request, finished, request};
 use crate::collective::exchange::{Exchange, What};
 use crate::collective::{Element, Operator};
 use crate::error::Error;
+use crate::group::Seat;
 use crate::remote::AtomicOp;
 
 /// A collective operation: what is done, and the lengths.
@@ -78,6 +79,25 @@ fn check(name: &str, has: usize, wanted: usize, unit: usize) -> Result<(), Error
     Err(Error::collective(format!("{name} has {has} elements where {wanted} are needed")))
 }
 
+impl EndpointWork {
+    /// Starts a collective operation of a group; gives its slot.
+    pub(super) fn collect_in(
+        &mut self,
+        seat: Seat,
+        collective: &Collective,
+        input: Buf,
+        work: Buf,
+    ) -> Result<u32, Error> {
+        let exchange = collective.exchange(seat.rank(), seat.size())?;
+        check("the memory to read", input.len(), exchange.input_len(), exchange.unit)?;
+        check("the memory to fill", work.len(), exchange.work_len(), exchange.unit)?;
+        let EndpointWork { groups, collectives, .. } = self;
+        let (id, peers) = groups.team_at(seat.slot()).ok_or(Error::NoRequest)?;
+        let team = collectives.next_of(id, peers);
+        Ok(self.collect(exchange, collective.operator.clone(), team, input, work))
+    }
+}
+
 impl Endpoint {
     /// Starts a collective operation on memory that stays valid by its [`Buf`]. `input` is only
     /// read: the blocks to scatter, or of alltoall, or the block to gather. `work` is filled, or
@@ -111,21 +131,13 @@ impl Endpoint {
     /// As [`Endpoint::start_collective`], for the members of a group.
     pub(crate) fn group_start_collective(
         &self,
-        slot: usize,
-        (rank, size): (u32, u32),
+        seat: Seat,
         collective: &Collective,
         input: Buf,
         work: Buf,
     ) -> Result<Request, Error> {
-        let exchange = collective.exchange(rank, size)?;
-        check("the memory to read", input.len(), exchange.input_len(), exchange.unit)?;
-        check("the memory to fill", work.len(), exchange.work_len(), exchange.unit)?;
         let mut state = self.station.lock();
-        let EndpointWork { groups, collectives, .. } = &mut *state;
-        let (id, peers) = groups.team_at(slot).ok_or(Error::NoRequest)?;
-        let team = collectives.next_of(id, peers);
-        let operator = collective.operator.clone();
-        let slot = state.collect(exchange, operator, team, input, work);
+        let slot = state.collect_in(seat, collective, input, work)?;
         Ok(request(&mut state, slot))
     }
 

@@ -23,6 +23,10 @@ impl Seat {
         Group { endpoint, slot, rank, size }
     }
 
+    pub(crate) fn slot(self) -> usize {
+        self.slot
+    }
+
     /// This process's rank in the group.
     pub fn rank(self) -> u32 {
         self.rank
@@ -72,8 +76,8 @@ impl Group<'_> {
         input: Buf,
         work: Buf,
     ) -> Result<Request, Error> {
-        let place = (self.rank, self.size);
-        self.endpoint.group_start_collective(self.slot, place, collective, input, work)
+        let seat = Seat { slot: self.slot, rank: self.rank, size: self.size };
+        self.endpoint.group_start_collective(seat, collective, input, work)
     }
 
     /// Tells all members that this one cannot go on, so that none waits for it: see
