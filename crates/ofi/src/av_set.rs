@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::*;
-use crate::av::{Av, Vector};
+use crate::av::{Av, Bytes, Vector};
 use crate::fail::{Fail, call};
 use crate::object::{Object, give, head, of, ops, table, take};
 
@@ -44,12 +44,16 @@ impl AvSet {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The members, by their numbers and addresses, and the key.
-    pub fn all(&self) -> Result<(Vec<fi_addr_t>, Vec<crate::av::Bytes>, &[u8]), Fail> {
-        let numbers = self.members().clone();
-        let addresses = numbers.iter().map(|number| self.vector.lookup(*number));
-        let addresses: Option<Vec<_>> = addresses.collect();
-        Ok((numbers, addresses.ok_or(Fail::INVAL)?, &self.key))
+    /// The members' numbers and addresses.
+    pub fn all(&self) -> Result<Vec<(fi_addr_t, Bytes)>, Fail> {
+        let members = self.members();
+        let known = members.iter().map(|number| Some((*number, self.vector.lookup(*number)?)));
+        known.collect::<Option<_>>().ok_or(Fail::INVAL)
+    }
+
+    /// What tells groups of the same members apart.
+    pub fn key(&self) -> &[u8] {
+        &self.key
     }
 }
 

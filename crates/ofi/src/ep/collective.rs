@@ -135,11 +135,12 @@ pub unsafe extern "C" fn join(
             let address = address.cast::<fi_collective_addr>().as_ref().ok_or(Fail::INVAL)?;
             of::<AvSet, _>(address.set.cast_mut())
         };
-        let (numbers, addresses, key) = set.all()?;
+        let all = set.all()?;
+        let numbers: Vec<fi_addr_t> = all.iter().map(|(number, _)| *number).collect();
         // SAFETY: the caller wants the group there.
         let mc = unsafe { mc.as_mut() }.ok_or(Fail::INVAL)?;
-        let members =
-            addresses.iter().fold(hash(0xcbf2_9ce4_8422_2325, key), |sum, a| hash(sum, a));
+        let key = hash(0xcbf2_9ce4_8422_2325, set.key());
+        let members = all.iter().fold(key, |sum, (_, address)| hash(sum, address));
         let (own, peers) = ep.live.turn(|_, state| {
             state.circles.joined.push(members);
             let times = state.circles.joined.iter().filter(|known| **known == members).count();
