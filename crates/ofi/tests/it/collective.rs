@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use weft_fi::abi::*;
 
 use crate::library::library;
-use crate::net::{Net, Wishes, close, context, ok, posted};
+use crate::net::{Net, Node, Wishes, close, context, ok, posted};
 use crate::op;
 
 const COUNT: usize = 4;
@@ -148,137 +148,126 @@ fn what_there_is_can_be_asked() {
     assert_eq!(ask(FI_ALLREDUCE, FI_BOR, FI_DOUBLE).0, -FI_EOPNOTSUPP);
 }
 
-#[test]
-fn members_do_everything_together() {
-    let Some(net) = net() else { return };
-    let numbers = [2u64, 0, 3, 1];
-    let joined = join(&net, &numbers);
-    let me = |at: usize| numbers.iter().position(|n| *n == at as u64).expect("a member");
-    const N: usize = 300;
-    let mut from = vec![vec![0u64; N * COUNT]; COUNT];
-    let mut into = vec![vec![0u64; N * COUNT]; COUNT];
-    for (at, _) in &joined {
-        for (i, word) in from[*at].iter_mut().enumerate() {
-            *word = (me(*at) * 10_000 + i) as u64;
+/// The members of [`Stage`], in the order of their ranks.
+const MEMBERS: [u64; COUNT] = [2, 0, 3, 1];
+/// Elements of a block.
+const N: usize = 300;
+/// The root, and its rank.
+const ROOT: (u64, usize) = (3, 2);
+const U64: fi_datatype = FI_UINT64;
+
+/// A group of all, and memory for each.
+struct Stage {
+    net: Net,
+    joined: Vec<(usize, *mut fid_group)>,
+    from: Vec<Vec<u64>>,
+    into: Vec<Vec<u64>>,
+}
+
+/// The word number `i` of the member with a rank.
+fn word(rank: usize, i: usize) -> u64 {
+    (rank * 10_000 + i) as u64
+}
+
+impl Stage {
+    fn new() -> Option<Stage> {
+        let net = net()?;
+        let joined = join(&net, &MEMBERS);
+        let (from, into) = (vec![Vec::new(); COUNT], vec![vec![0; N * COUNT]; COUNT]);
+        let mut stage = Stage { net, joined, from, into };
+        for (rank, at) in MEMBERS.iter().enumerate() {
+            stage.from[*at as usize] = (0..N * COUNT).map(|i| word(rank, i)).collect();
+        }
+        Some(stage)
+    }
+
+    /// Starts something at each member, given its group's address and memory.
+    fn start(&mut self, f: impl Fn(&Node, fi_addr_t, *mut c_void, *mut c_void)) {
+        for (at, group) in &self.joined {
+            let buf = self.from[*at].as_mut_ptr().cast();
+            let result = self.into[*at].as_mut_ptr().cast();
+            f(&self.net.nodes[*at], address(*group), buf, result);
         }
     }
-    let none = null_mut::<c_void>;
-    let (u64s, root) = (FI_UINT64, 3);
-    for (at, group) in &joined {
-        let (node, address) = (&net.nodes[*at], address(*group));
-        let (buf, result) = (from[*at].as_mut_ptr().cast(), into[*at].as_mut_ptr().cast());
-        let buf: *mut c_void = buf;
-        // Two under way at once.
-        collective!(node, barrier, address, context(1));
-        let sum = FI_SUM;
-        collective!(
-            node,
-            allreduce,
-            buf,
-            N,
-            none(),
-            result,
-            none(),
-            address,
-            u64s,
-            sum,
-            0,
-            context(2)
-        );
+
+    /// Waits for the ends of what was started under this name.
+    fn end(&self, number: usize) {
+        ends(&self.net, &self.joined, number);
     }
-    ends(&net, &joined, 1);
-    ends(&net, &joined, 2);
-    for (at, _) in &joined {
-        assert!((0..N).all(|i| into[*at][i] == (60_000 + 4 * i) as u64));
+
+    /// That the results are `wanted(rank, place)`, for so many words.
+    fn check(&self, words: usize, wanted: impl Fn(usize, usize) -> u64) {
+        for (rank, at) in MEMBERS.iter().enumerate() {
+            let got = &self.into[*at as usize];
+            assert!((0..words).all(|i| got[i] == wanted(rank, i)), "rank {rank}");
+        }
     }
-    for (at, group) in &joined {
-        let (node, address) = (&net.nodes[*at], address(*group));
-        let (buf, result) = (from[*at].as_mut_ptr().cast(), into[*at].as_mut_ptr().cast());
-        let buf: *mut c_void = buf;
-        collective!(node, alltoall, buf, N, none(), result, none(), address, u64s, 0, context(3));
+
+    fn close(self) {
+        self.joined.iter().for_each(|(_, group)| ok(close(*group)));
     }
-    ends(&net, &joined, 3);
-    for (at, _) in &joined {
-        let good = |i: usize| into[*at][i] == (i / N * 10_000 + me(*at) * N + i % N) as u64;
-        assert!((0..N * COUNT).all(good), "at {at}");
-    }
-    for (at, group) in &joined {
-        let (node, address) = (&net.nodes[*at], address(*group));
-        let (buf, result) = (from[*at].as_mut_ptr().cast(), into[*at].as_mut_ptr().cast());
-        let buf: *mut c_void = buf;
-        collective!(node, allgather, buf, N, none(), result, none(), address, u64s, 0, context(4));
-    }
-    ends(&net, &joined, 4);
-    for (at, _) in &joined {
-        assert!((0..N * COUNT).all(|i| into[*at][i] == (i / N * 10_000 + i % N) as u64));
-    }
-    for (at, group) in &joined {
-        let (node, address) = (&net.nodes[*at], address(*group));
-        let (buf, result) = (from[*at].as_mut_ptr().cast(), into[*at].as_mut_ptr().cast());
-        let buf: *mut c_void = buf;
-        collective!(
-            node,
-            reduce,
-            buf,
-            N,
-            none(),
-            result,
-            none(),
-            address,
-            root,
-            u64s,
-            FI_MAX,
-            0,
-            context(5)
-        );
-        collective!(
-            node,
-            gather,
-            buf,
-            1,
-            none(),
-            result.wrapping_byte_add(N * 8),
-            none(),
-            address,
-            root,
-            u64s,
-            0,
-            context(6)
-        );
-    }
-    ends(&net, &joined, 5);
-    ends(&net, &joined, 6);
-    let result = &into[root as usize];
-    assert!((0..N).all(|i| result[i] == (30_000 + i) as u64));
+}
+
+fn none() -> *mut c_void {
+    null_mut()
+}
+
+#[test]
+fn barriers_and_sums_go_on_side_by_side() {
+    let Some(mut stage) = Stage::new() else { return };
+    stage.start(|node, to, buf, result| {
+        collective!(node, barrier, to, context(1));
+        let (op, about) = (FI_SUM, context(2));
+        collective!(node, allreduce, buf, N, none(), result, none(), to, U64, op, 0, about);
+    });
+    stage.end(1);
+    stage.end(2);
+    stage.check(N, |_, i| (60_000 + 4 * i) as u64);
+    stage.close();
+}
+
+#[test]
+fn blocks_are_exchanged() {
+    let Some(mut stage) = Stage::new() else { return };
+    stage.start(|node, to, buf, result| {
+        collective!(node, alltoall, buf, N, none(), result, none(), to, U64, 0, context(3));
+    });
+    stage.end(3);
+    stage.check(N * COUNT, |rank, i| word(i / N, rank * N + i % N));
+    stage.start(|node, to, buf, result| {
+        collective!(node, allgather, buf, N, none(), result, none(), to, U64, 0, context(4));
+    });
+    stage.end(4);
+    stage.check(N * COUNT, |_, i| word(i / N, i % N));
+    stage.close();
+}
+
+#[test]
+fn a_root_gathers_and_gives() {
+    let Some(mut stage) = Stage::new() else { return };
+    let (root, own) = ROOT;
+    stage.start(|node, to, buf, result| {
+        let (op, about) = (FI_MAX, context(5));
+        collective!(node, reduce, buf, N, none(), result, none(), to, root, U64, op, 0, about);
+        let (rest, about) = (result.wrapping_byte_add(N * 8), context(6));
+        collective!(node, gather, buf, 1, none(), rest, none(), to, root, U64, 0, about);
+    });
+    stage.end(5);
+    stage.end(6);
+    let result = &stage.into[root as usize];
+    assert!((0..N).all(|i| result[i] == word(COUNT - 1, i)));
     assert_eq!(result[N..N + 4], [0, 10_000, 20_000, 30_000]);
-    for (at, group) in &joined {
-        let (node, address) = (&net.nodes[*at], address(*group));
-        let (buf, result) = (from[*at].as_mut_ptr().cast(), into[*at].as_mut_ptr().cast());
-        let buf: *mut c_void = buf;
-        collective!(
-            node,
-            scatter,
-            buf,
-            N,
-            none(),
-            result,
-            none(),
-            address,
-            root,
-            u64s,
-            0,
-            context(7)
-        );
-        collective!(node, broadcast, buf, N, none(), address, root, u64s, 0, context(8));
-    }
-    ends(&net, &joined, 7);
-    ends(&net, &joined, 8);
-    for (at, group) in &joined {
-        let first = 10_000 * me(root as usize);
-        assert!((0..N).all(|i| into[*at][i] == (first + me(*at) * N + i) as u64), "at {at}");
-        assert!((0..N).all(|i| from[*at][i] == (first + i) as u64), "at {at}");
-        ok(close(*group));
-    }
+    stage.start(|node, to, buf, result| {
+        collective!(node, scatter, buf, N, none(), result, none(), to, root, U64, 0, context(7));
+    });
+    stage.end(7);
+    stage.check(N, |rank, i| word(own, rank * N + i));
+    stage.start(|node, to, buf, _| {
+        collective!(node, broadcast, buf, N, none(), to, root, U64, 0, context(8));
+    });
+    stage.end(8);
+    assert!(stage.from.iter().all(|from| (0..N).all(|i| from[i] == word(own, i))));
+    stage.close();
 }
 
 #[test]
