@@ -75,6 +75,7 @@ for mpi in mpich openmpi openmpi4; do
     sources=(tests/mpi/stress.c tests/mpi/stress_messages.c tests/mpi/stress_shared.c)
     if "$mpicc" -O2 -pthread "${sources[@]}" -o "$out/stress-$mpi" &&
         "$mpicc" -O2 tests/mpi/steps.c -o "$out/steps-$mpi" &&
+        "$mpicc" -O2 -pthread tests/mpi/collectives.c -o "$out/collectives-$mpi" -ldl &&
         make -s -B -C examples/mpi MPICC="$mpicc" OUT="$out/examples-$mpi"; then
         mpis+=("$mpi")
     else
@@ -120,6 +121,27 @@ for mpi in "${mpis[@]}"; do
     step "heat $mpi node 5" mpirun -n 5 -- "$out/examples-$mpi/heat" 30 200
 done
 
+# Weft's own collective operations against the library's, of all sizes; then the library's programs
+# with them.
+collectives() {
+    local mpi=$1 least=$2
+    shift 2
+    mpirun --collectives "$@" -- "$out/collectives-$mpi" --seed "$RANDOM" --rounds 60 \
+        --weft "$least" --threads
+}
+for mpi in "${mpis[@]}"; do
+    for n in 1 2 3 8; do
+        step "collectives $mpi node $n" collectives "$mpi" $((n > 1 ? 500 : 0)) -n $n
+    done
+    for n in 2 5 8; do
+        step "collectives $mpi lab $n" collectives "$mpi" 500 -n $n --lab nodes=4
+        step "collectives $mpi lab $n faults" \
+            faulty collectives "$mpi" 500 -n $n --lab nodes=3,topology=mesh
+    done
+    step "collectives $mpi lab 4 udp" by_udp collectives "$mpi" 500 -n 4 --lab nodes=4
+    step "stress $mpi lab 4 collectives" stress "$mpi" "$STRESS_S" -n 4 --lab nodes=2 --collectives --
+done
+
 # Python examples, and the tests of mpi4py.
 for mpi in mpich openmpi; do
     python=.venv/$mpi/bin/python
@@ -145,6 +167,11 @@ for mpi in mpich openmpi; do
             step "mpi4py suite $mpi $place $n" mpirun -n $n "${options[@]}" -- \
                 "$python" .venv/mpi4py/test/main.py -v --no-builddir --xfile "$out/known-$mpi"
         done
+        [ $n = 2 ] || continue
+        options=(--collectives --lab nodes=2)
+        [ $mpi = openmpi ] && options+=(--mpi-args="--map-by :OVERSUBSCRIBE")
+        step "mpi4py suite $mpi collectives $n" mpirun -n $n "${options[@]}" -- \
+            "$python" .venv/mpi4py/test/main.py -v --no-builddir --xfile "$out/known-$mpi"
     done
 done
 

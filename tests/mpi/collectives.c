@@ -84,7 +84,14 @@ static void bcast(MPI_Comm comm, int root, long bytes, uint64_t what)
     if (me == root)
         for (long i = 0; i < bytes; i++)
             data[i] = pattern(what, i);
-    if (MPI_Bcast(data, (int)bytes, MPI_BYTE, root, comm) != MPI_SUCCESS)
+    int code;
+#if MPI_VERSION >= 4
+    if (what % 2)
+        code = MPI_Bcast_c(data, bytes, MPI_BYTE, root, comm);
+    else
+#endif
+        code = MPI_Bcast(data, (int)bytes, MPI_BYTE, root, comm);
+    if (code != MPI_SUCCESS)
         bad("a broadcast failed");
     for (long i = 0; i < bytes; i++)
         if (data[i] != pattern(what, i))
@@ -107,7 +114,11 @@ static void some(MPI_Comm comm, uint64_t *state, int times, long most)
         bcast(comm, root, bytes, *state);
         if (draw(state, 3) == 0) {
             long mine = rank + 1, sum, wanted;
+#if MPI_VERSION >= 4
+            MPI_Allreduce_c(&mine, &sum, 1, MPI_LONG, MPI_SUM, comm);
+#else
             MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, comm);
+#endif
             PMPI_Allreduce(&mine, &wanted, 1, MPI_LONG, MPI_SUM, comm);
             if (sum != wanted)
                 bad("a sum is %ld instead of %ld", sum, wanted);

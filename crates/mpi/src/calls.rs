@@ -114,23 +114,54 @@ pub unsafe extern "C" fn MPI_Bcast(
     comm: Handle,
 ) -> c_int {
     either(
-        |library| {
-            let (comm, datatype) = (library.handle(comm), library.handle(datatype));
-            let data = Elements { at: buffer, count, datatype };
-            let len = data.len(library)?;
-            if !broadcast_range(library.brand).contains(&len) {
-                return None;
-            }
-            let (known, table) = (comm::of(library, comm, BCAST)?, provider()?);
-            let root = u32::try_from(root).ok().filter(|root| *root < known.size)?;
-            if known.nodes == 1 {
-                return None;
-            }
-            Some(broadcast(library, comm, (known, table), data, (len, root)))
-        },
+        |library| bcast(library, (buffer, count, datatype), root, comm),
         // SAFETY: the caller's promise.
         |library| unsafe { (library.f.bcast)(buffer, count, datatype, root, comm) },
     )
+}
+
+/// `MPI_Bcast_c`, for counts of any size.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Bcast_c(
+    buffer: *mut c_void,
+    count: i64,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+) -> c_int {
+    either(
+        // What is done by Weft has a count of the usual size.
+        |library| bcast(library, (buffer, count.try_into().ok()?, datatype), root, comm),
+        |library| match library.large.bcast {
+            // SAFETY: the caller's promise.
+            Some(function) => unsafe { function(buffer, count, datatype, root, comm) },
+            None => BROKEN,
+        },
+    )
+}
+
+/// Broadcasts by Weft; `None` for what the library is to do.
+fn bcast(
+    library: &Library,
+    (buffer, count, datatype): (*mut c_void, c_int, Handle),
+    root: c_int,
+    comm: Handle,
+) -> Option<c_int> {
+    let (comm, datatype) = (library.handle(comm), library.handle(datatype));
+    let data = Elements { at: buffer, count, datatype };
+    let len = data.len(library)?;
+    if !broadcast_range(library.brand).contains(&len) {
+        return None;
+    }
+    let (known, table) = (comm::of(library, comm, BCAST)?, provider()?);
+    let root = u32::try_from(root).ok().filter(|root| *root < known.size)?;
+    if known.nodes == 1 {
+        return None;
+    }
+    Some(broadcast(library, comm, (known, table), data, (len, root)))
 }
 
 fn broadcast(
@@ -175,33 +206,73 @@ pub unsafe extern "C" fn MPI_Allreduce(
     comm: Handle,
 ) -> c_int {
     either(
-        |library| {
-            let (comm, datatype) = (library.handle(comm), library.handle(datatype));
-            let (op, scalar) = library.reduction(library.handle(op), datatype)?;
-            let len = usize::try_from(count).ok()? * library.plain_size(datatype)?;
-            if !reduction_range(library.brand).contains(&len) {
-                return None;
-            }
-            let (known, table) = (comm::of(library, comm, ALLREDUCE)?, provider()?);
-            // The same memory for both is an error that the library is to tell.
-            if known.nodes == 1 || from == into.cast_const() {
-                return None;
-            }
-            if from as usize != library.in_place {
-                // SAFETY: the caller's memory, of which both parts have this length and are apart.
-                unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), into.cast(), len) };
-            }
-            let (group, count) = (known.group(), count as usize);
-            // SAFETY: an open group; the memory stays until the operation has ended.
-            let begun = unsafe { (table.allreduce)(group, op, scalar, into.cast(), count) };
-            Some(match known.wait(library, comm, table, begun) {
-                Ok(()) => 0,
-                Err(why) => failed(library, comm, "MPI_Allreduce", known.rank, &why),
-            })
-        },
+        // SAFETY: the caller's promise.
+        |library| unsafe { allreduce(library, (from, into), count, (datatype, op), comm) },
         // SAFETY: the caller's promise.
         |library| unsafe { (library.f.allreduce)(from, into, count, datatype, op, comm) },
     )
+}
+
+/// `MPI_Allreduce_c`, for counts of any size.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Allreduce_c(
+    from: *const c_void,
+    into: *mut c_void,
+    count: i64,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+) -> c_int {
+    either(
+        |library| {
+            let count = count.try_into().ok()?;
+            // SAFETY: the caller's promise.
+            unsafe { allreduce(library, (from, into), count, (datatype, op), comm) }
+        },
+        |library| match library.large.allreduce {
+            // SAFETY: the caller's promise.
+            Some(function) => unsafe { function(from, into, count, datatype, op, comm) },
+            None => BROKEN,
+        },
+    )
+}
+
+/// Reduces by Weft; `None` for what the library is to do.
+///
+/// # Safety
+/// As MPI demands of the memory.
+unsafe fn allreduce(
+    library: &Library,
+    (from, into): (*const c_void, *mut c_void),
+    count: c_int,
+    (datatype, op): (Handle, Handle),
+    comm: Handle,
+) -> Option<c_int> {
+    let (comm, datatype) = (library.handle(comm), library.handle(datatype));
+    let (op, scalar) = library.reduction(library.handle(op), datatype)?;
+    let len = usize::try_from(count).ok()? * library.plain_size(datatype)?;
+    if !reduction_range(library.brand).contains(&len) {
+        return None;
+    }
+    let (known, table) = (comm::of(library, comm, ALLREDUCE)?, provider()?);
+    // The same memory for both is an error that the library is to tell.
+    if known.nodes == 1 || from == into.cast_const() {
+        return None;
+    }
+    if from as usize != library.in_place {
+        // SAFETY: the caller's memory, of which both parts have this length and are apart.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), into.cast(), len) };
+    }
+    let (group, count) = (known.group(), count as usize);
+    // SAFETY: an open group; the memory stays until the operation has ended.
+    let begun = unsafe { (table.allreduce)(group, op, scalar, into.cast(), count) };
+    Some(match known.wait(library, comm, table, begun) {
+        Ok(()) => 0,
+        Err(why) => failed(library, comm, "MPI_Allreduce", known.rank, &why),
+    })
 }
 
 /// `MPI_Finalize`: leaves all groups first.

@@ -77,6 +77,35 @@ functions! {
         fn(*const c_void, c_int, *mut c_int, *mut c_void, c_int, Handle, Handle);
 }
 
+/// `PMPI_Bcast_c`.
+type LargeBcast = unsafe extern "C" fn(*mut c_void, i64, Handle, c_int, Handle) -> c_int;
+/// `PMPI_Allreduce_c`.
+type LargeAllreduce =
+    unsafe extern "C" fn(*const c_void, *mut c_void, i64, Handle, Handle, Handle) -> c_int;
+
+/// Functions for counts of any size, which MPI has from version 4 on.
+#[derive(Default)]
+pub struct Large {
+    pub bcast: Option<LargeBcast>,
+    pub allreduce: Option<LargeAllreduce>,
+}
+
+impl Large {
+    fn of(scope: Scope) -> Large {
+        // SAFETY: MPI declares the functions of these names with these types.
+        unsafe {
+            Large {
+                bcast: scope
+                    .symbol(c"PMPI_Bcast_c")
+                    .map(|found| std::mem::transmute::<*mut c_void, LargeBcast>(found)),
+                allreduce: scope
+                    .symbol(c"PMPI_Allreduce_c")
+                    .map(|found| std::mem::transmute::<*mut c_void, LargeAllreduce>(found)),
+            }
+        }
+    }
+}
+
 /// Which library it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Brand {
@@ -92,6 +121,7 @@ pub enum Brand {
 pub struct Library {
     pub brand: Brand,
     pub f: Functions,
+    pub large: Large,
     pub byte: Handle,
     pub int: Handle,
     pub min: Handle,
@@ -149,6 +179,7 @@ impl Library {
         let mut library = Library {
             brand: other,
             f,
+            large: Large::of(scope),
             byte: nothing,
             int: nothing,
             min: nothing,
