@@ -4,8 +4,8 @@ use weft_sys::buf::lend;
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId};
 
-use super::Endpoint;
-use super::work::EndpointWork;
+use super::work::{EndpointWork, Outgoing, Started};
+use super::{Endpoint, Source, request};
 use crate::error::Error;
 use crate::group::cast::{self, Cast};
 use crate::group::ordered::{self, Ordered};
@@ -106,6 +106,73 @@ impl Endpoint {
                     ended(work)
                 })
             })
+        })
+    }
+
+    /// A broadcast by a message to each other member. Members that are gone hold nobody up.
+    pub(crate) fn group_broadcast_by_messages(
+        &self,
+        slot: usize,
+        root: u32,
+        data: &mut [u8],
+    ) -> Result<(), Error> {
+        let (peer, rank, envelope) = {
+            let work = self.station.lock();
+            let Some(member) = work.groups.member(slot) else { return Err(Error::NoRequest) };
+            let envelope =
+                Envelope { tag: member.team.id, kind: Kind::BROADCAST, ..Envelope::default() };
+            (member.team.peers[root as usize], member.team.rank, envelope)
+        };
+        if rank == root {
+            return self.tell_others(slot, &envelope, data);
+        }
+        let len = data.len();
+        let ended = lend(|loans| {
+            let buf = loans.fill(data);
+            let from = Source::Rank(peer.0);
+            self.wait(self.start_receive(from, envelope.tag.into(), envelope.kind, buf))
+        });
+        let sent = match ended {
+            Ok(completion) => completion.status.len,
+            Err(Error::Truncated { status, .. }) => status.len,
+            Err(error) => return Err(error),
+        };
+        if sent == len {
+            return Ok(());
+        }
+        let why = format!(
+            "rank {root} broadcasts {sent} bytes, where {len} bytes are expected: all ranks must \
+             broadcast the same in the same order"
+        );
+        Err(Error::Mismatch { peer, why })
+    }
+
+    fn tell_others(&self, slot: usize, envelope: &Envelope, data: &[u8]) -> Result<(), Error> {
+        lend(|loans| {
+            let keep = || loans.read(data);
+            let mut started = Vec::new();
+            let mut result = Ok(());
+            let mut note = |ended: Result<(), Error>| match ended {
+                Err(Error::PeerDead { .. } | Error::PeerClosed { .. }) | Ok(()) => {}
+                Err(error) => result = Err(error),
+            };
+            {
+                let mut work = self.station.lock();
+                let size = work.groups.member(slot).map_or(0, |member| member.team.others.len());
+                for at in 0..size {
+                    let Some(member) = work.groups.member(slot) else { break };
+                    let peer = member.team.others[at];
+                    match work.send(peer, envelope, Outgoing::Borrowed(data, &keep)) {
+                        Ok(Started::Ended) => {}
+                        Ok(Started::Slot(op)) => started.push(request(&mut work, op)),
+                        Err(error) => note(Err(error)),
+                    }
+                }
+            }
+            for request in started {
+                note(self.wait(request).map(drop));
+            }
+            result
         })
     }
 

@@ -352,9 +352,6 @@ impl EndpointWork {
     pub(super) fn progress(&mut self, now_ns: u64) -> bool {
         let mut did = !self.queues.is_empty() && self.retry();
         self.groups.tell_time(now_ns);
-        if self.groups.next_ns <= now_ns {
-            self.groups.due(&mut *self.device);
-        }
         for _ in 0..EVENTS_MAX {
             if !self.device.poll(now_ns) {
                 break;
@@ -364,6 +361,11 @@ impl EndpointWork {
             if self.take_event() && (self.ops.ends, self.groups.ends) != ends {
                 break;
             }
+        }
+        // After what has come: whoever had no processor for long shall not complain of what is
+        // there.
+        if self.groups.next_ns <= now_ns {
+            self.groups.due(&mut *self.device);
         }
         if !self.ops.parts.is_empty() {
             self.parts_ended();
@@ -399,7 +401,7 @@ impl EndpointWork {
                     }
                     None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
                     None if envelope.kind == Kind::GROUP => {
-                        self.groups.note(payload);
+                        self.groups.note(peer, payload);
                         self.groups.take(&mut *self.device, peer);
                     }
                     None if envelope.kind == Kind::ANSWER => {
@@ -429,7 +431,7 @@ impl EndpointWork {
                 }
             }
             Event::Datagram { peer, bytes } => {
-                self.groups.note(bytes);
+                self.groups.note(peer, bytes);
                 self.groups.take(&mut *self.device, peer);
                 return true;
             }
@@ -568,7 +570,7 @@ impl EndpointWork {
 /// Whether receives are matched with messages of this kind.
 #[inline]
 fn is_matched(kind: Kind) -> bool {
-    kind == Kind::TAGGED || kind == Kind::UNTAGGED || kind == Kind::COLLECTIVE
+    [Kind::TAGGED, Kind::UNTAGGED, Kind::COLLECTIVE, Kind::BROADCAST].contains(&kind)
 }
 
 /// How a receive ends for which there was `room` bytes.

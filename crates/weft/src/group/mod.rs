@@ -17,12 +17,13 @@
 //! | `choose` | which way a barrier goes |
 //! | `barrier`, `patience` | a member's barrier on real wires, and when it asks |
 //! | `cast`, `ordered` | reliable broadcast, and messages in one order, on real wires |
-//! | `machine` | what such a machine is |
+//! | `machine`, `gone` | what such a machine is; which members it has lost |
 //! | `table` | the groups of an endpoint |
 
 mod barrier;
 pub(crate) mod cast;
 mod choose;
+mod gone;
 mod heading;
 mod machine;
 pub(crate) mod ordered;
@@ -90,6 +91,9 @@ pub struct Group<'e> {
     slot: usize,
     rank: u32,
     size: u32,
+    /// Broadcasts go by a message to each: to one member that is as fast as can be, and within a
+    /// node each takes the bytes out of the root's memory. All members decide that alike.
+    by_messages: bool,
 }
 
 impl<'e> Group<'e> {
@@ -123,7 +127,9 @@ impl<'e> Group<'e> {
         let nodes = nodes_of(&peers, endpoint.nodes());
         let plan = Plan::new(options.way, &nodes, weft_sys::cpu::shared(), &options.logp);
         let slot = endpoint.add_group(peers, rank as u32, &plan);
-        Ok(Group { endpoint, slot, rank: rank as u32, size: ranks.len() as u32 })
+        let size = ranks.len() as u32;
+        let by_messages = size <= 2 || plan.one_node;
+        Ok(Group { endpoint, slot, rank: rank as u32, size, by_messages })
     }
 
     /// The group of all ranks of the job.
@@ -193,7 +199,7 @@ impl Group<'_> {
     /// Gives `data` of the member with rank `root` to all: each byte leaves the root once, by
     /// multicast where the network can. All members must call it with the same root and length, and
     /// their broadcasts in the same order. A member returns when it has the data, the root when it
-    /// may change its own; up to 32 KiB that is at once.
+    /// may change its own; up to 64 KiB that is at once.
     ///
     /// # Errors
     /// [`Error::PeerDead`] or [`Error::PeerClosed`] if the root is gone; [`Error::Mismatch`] if it
@@ -206,6 +212,9 @@ impl Group<'_> {
         }
         if self.size == 1 {
             return Ok(());
+        }
+        if self.by_messages {
+            return self.endpoint.group_broadcast_by_messages(self.slot, root, data);
         }
         self.endpoint.group_broadcast(self.slot, root, data)
     }

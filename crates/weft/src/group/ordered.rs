@@ -1,6 +1,7 @@
 //! Messages in the group's order: the machine that gives the wire to
 //! [`collective::order`](crate::collective::order).
 
+use super::gone::Gone;
 use super::machine::{BURST, Machine};
 use super::team::Outlet;
 use crate::collective::broadcast::To;
@@ -18,7 +19,7 @@ pub(crate) struct Ordered {
     me: u32,
     size: u32,
     member: Option<Member>,
-    gone: Vec<Option<Error>>,
+    gone: Gone,
     /// Those that left, or died, before there was a member here.
     left: Vec<u32>,
     bytes: Vec<u8>,
@@ -32,7 +33,7 @@ impl Ordered {
             me,
             size,
             member: None,
-            gone: vec![None; size as usize],
+            gone: Gone::new(size),
             left: Vec::new(),
             bytes: Vec::new(),
             deadline_ns: u64::MAX,
@@ -45,11 +46,11 @@ impl Ordered {
         self.frames
     }
 
-    fn member(&mut self, out: &Outlet<'_>) -> &mut Member {
+    fn member(&mut self, now_ns: u64) -> &mut Member {
         let Ordered { me, size, left, member, .. } = self;
         member.get_or_insert_with(|| {
-            let mut member = Member::new(Limits::new(out.payload_max()), *me, *size);
-            left.drain(..).for_each(|rank| member.bury(rank, out.now_ns));
+            let mut member = Member::new(Limits::default(), *me, *size);
+            left.drain(..).for_each(|rank| member.bury(rank, now_ns));
             member
         })
     }
@@ -57,7 +58,8 @@ impl Ordered {
     /// Sends a message to all; `false`: there is no room now.
     pub(crate) fn cast(&mut self, bytes: &[u8], out: &mut Outlet<'_>) -> bool {
         let now_ns = out.now_ns;
-        let cast = self.member(out).cast(bytes, now_ns);
+        let max = out.payload_max();
+        let cast = self.member(now_ns).cast(bytes, max, now_ns);
         self.pump(out);
         cast
     }
@@ -65,7 +67,7 @@ impl Ordered {
     /// The next message, if it is there.
     pub(crate) fn deliver(&mut self, out: &mut Outlet<'_>) -> Option<Delivery> {
         let now_ns = out.now_ns;
-        let delivery = self.member(out).deliver(now_ns);
+        let delivery = self.member(now_ns).deliver(now_ns);
         if delivery.is_some() {
             self.pump(out);
         }
@@ -74,11 +76,8 @@ impl Ordered {
 
     /// Why no message can come any more, if so: all others are gone, and nothing is under way.
     pub(crate) fn hopeless(&self) -> Option<Error> {
-        let others = || (0..self.size).filter(|rank| *rank != self.me);
-        let all = others().count() > 0 && others().all(|rank| self.gone[rank as usize].is_some());
         let idle = self.member.as_ref().is_none_or(Member::is_idle);
-        let last = || self.gone.iter().flatten().next_back().cloned();
-        if all && idle { last() } else { None }
+        self.gone.all_but(self.me).filter(|_| idle).cloned()
     }
 
     fn bury(&mut self, rank: u32, now_ns: u64) {
@@ -111,15 +110,16 @@ impl Ordered {
 }
 
 impl Machine for Ordered {
-    fn take(&mut self, from: u32, what: u8, payload: &[u8], out: &mut Outlet<'_>) {
-        let now_ns = out.now_ns;
+    fn take(&mut self, from: u32, what: u8, payload: &[u8], now_ns: u64) {
         if what == LEAVES {
             self.bury(from, now_ns);
             self.left_by(from);
         } else if let Ok(frame) = Frame::decode(payload) {
-            self.member(out).take(from, &frame, now_ns);
+            self.member(now_ns).take(from, &frame, now_ns);
         }
-        self.pump(out);
+        if let Some(member) = &self.member {
+            self.deadline_ns = member.deadline_ns().unwrap_or(u64::MAX);
+        }
     }
 
     fn due(&mut self, out: &mut Outlet<'_>) {
@@ -131,9 +131,7 @@ impl Machine for Ordered {
     }
 
     fn gone(&mut self, rank: u32, why: &Error, out: &mut Outlet<'_>) {
-        if let Some(gone) = self.gone.get_mut(rank as usize) {
-            gone.get_or_insert_with(|| why.clone());
-        }
+        self.gone.note(rank, || why.clone());
         self.bury(rank, out.now_ns);
         self.pump(out);
     }
@@ -151,8 +149,6 @@ impl Ordered {
     /// A member has left in good order.
     fn left_by(&mut self, rank: u32) {
         let why = "it has left the group, and so have all others: nobody is left to send anything";
-        if let Some(gone) = self.gone.get_mut(rank as usize) {
-            gone.get_or_insert_with(|| Error::BadGroup { why: why.into() });
-        }
+        self.gone.note(rank, || Error::BadGroup { why: why.into() });
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::super::broadcast::To;
-use super::frame::Frame;
+use super::frame::{Frame, HEAD_MAX};
 use super::sequencer::Sequencer;
 use super::{Limits, REPAIR_MAX};
 
@@ -130,25 +130,18 @@ impl Member {
         }
     }
 
-    /// Whether there is room for a message of `len` bytes. One that has more parts than the window
-    /// only fits where nothing else waits.
-    pub fn has_room(&self, len: usize) -> bool {
-        self.own.is_empty() || self.own.len() as u64 + self.parts(len) <= self.limits.window
-    }
-
-    fn parts(&self, len: usize) -> u64 {
-        (len as u64).div_ceil(self.limits.part as u64).max(1)
-    }
-
-    /// Sends a message to all members, this one included. `false`: there is no room now.
-    pub fn cast(&mut self, bytes: &[u8], now_ns: u64) -> bool {
-        if !self.has_room(bytes.len()) {
+    /// Sends a message to all members, this one included, in datagrams with at most `datagram`
+    /// bytes of payload, frame included. `false`: there is no room now. One that has more parts
+    /// than the window only fits where nothing else waits.
+    pub fn cast(&mut self, bytes: &[u8], datagram: usize, now_ns: u64) -> bool {
+        let part_max = datagram.saturating_sub(HEAD_MAX).max(1);
+        let parts = (bytes.len() as u64).div_ceil(part_max as u64).max(1);
+        if !self.own.is_empty() && self.own.len() as u64 + parts > self.limits.window {
             return false;
         }
-        let parts = self.parts(bytes.len());
         for at in 0..parts {
-            let start = at as usize * self.limits.part;
-            let end = bytes.len().min(start + self.limits.part);
+            let start = at as usize * part_max;
+            let end = bytes.len().min(start + part_max);
             let part = Part { more: at + 1 < parts, bytes: bytes[start..end].into() };
             self.own.push_back(part.clone());
             let message = self.last_of[self.me as usize] + self.own.len() as u64;

@@ -4,6 +4,9 @@
 use super::super::broadcast::To;
 use super::*;
 
+/// Bytes of a datagram: short, so that messages have several parts.
+const DATAGRAM: usize = 16 + frame::HEAD_MAX;
+
 /// Seeded random numbers (SplitMix64).
 struct Rng(u64);
 
@@ -37,11 +40,13 @@ struct World {
     /// Who dies, and after how many steps of the run.
     deaths: Vec<(u32, u64)>,
     limits: Limits,
+    /// Bytes of a datagram.
+    datagram: usize,
 }
 
 impl World {
     fn new(size: u32) -> World {
-        let limits = Limits { window: 4, history: 8, part: 16, ..Limits::new(100) };
+        let limits = Limits { window: 4, history: 8, ..Limits::default() };
         World {
             size,
             loss_percent: 0,
@@ -52,6 +57,7 @@ impl World {
             idle: 1,
             deaths: Vec::new(),
             limits,
+            datagram: DATAGRAM,
         }
     }
 }
@@ -201,7 +207,7 @@ impl Run {
         let number = self.cast[me as usize];
         if number < self.world.messages {
             let bytes = text(me, number, self.world.longest);
-            if self.members[me as usize].cast(&bytes, self.now) {
+            if self.members[me as usize].cast(&bytes, self.world.datagram, self.now) {
                 self.cast[me as usize] += 1;
                 self.collect(me);
                 self.step();
@@ -388,8 +394,8 @@ fn a_program_that_takes_nothing_stops_the_group_and_lets_it_go_on() {
         run.check();
         assert!(run.most_kept as u64 <= world.limits.history);
     }
-    let mut alone = Member::new(Limits { history: 8, ..Limits::new(100) }, 0, 1);
-    let cast = (0..100).filter(|_| alone.cast(b"x", 1)).count();
+    let mut alone = Member::new(Limits { history: 8, ..Limits::default() }, 0, 1);
+    let cast = (0..100).filter(|_| alone.cast(b"x", DATAGRAM, 1)).count();
     assert!((8..=8 + 64).contains(&cast), "{cast}");
     let mut taken = 0;
     while alone.deliver(2).is_some() {
@@ -401,8 +407,8 @@ fn a_program_that_takes_nothing_stops_the_group_and_lets_it_go_on() {
 
 #[test]
 fn without_loss_a_message_costs_two_frames_and_little_more() {
-    let limits = Limits::new(1400);
-    let world = World { messages: 200, jitter_ns: 0, limits, ..World::new(8) };
+    let limits = Limits::default();
+    let world = World { messages: 200, jitter_ns: 0, limits, datagram: 1400, ..World::new(8) };
     let run = run(&world, 1);
     run.check();
     let messages = 8 * 200;
@@ -426,7 +432,7 @@ fn a_member_that_asks_nothing_more_is_left_in_peace() {
 
 #[test]
 fn nonsense_changes_nothing() {
-    let limits = Limits::new(1400);
+    let limits = Limits::default();
     let mut member = Member::new(limits, 1, 3);
     let frames = [
         Frame::Accept { reign: 1, number: 1, stable: 0, sender: 0, message: 1 },
