@@ -19,6 +19,8 @@ pub mod exchange;
 mod explore_tests;
 mod operator;
 pub mod order;
+#[cfg(test)]
+mod rng;
 mod slots;
 mod steps;
 

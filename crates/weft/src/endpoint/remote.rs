@@ -324,8 +324,7 @@ impl EndpointWork {
             Answer::Code(op, Err(why)) => (op, why as u8, Vec::new()),
             Answer::Memory(op, memory) => (op, 0, together(&[], &[&memory])),
         };
-        let answer = Envelope { tag: op, kind: Kind::ANSWER, flags: code, ..Envelope::default() };
-        answered(&mut self.ops, peer, &answer, &bytes);
+        answered(&mut self.ops, peer, &heading(op, code), &bytes);
     }
 
     /// Sends a message that is put together from several pieces of memory; they may be used again
@@ -378,20 +377,18 @@ impl EndpointWork {
 
     /// Answers a request.
     pub(super) fn answer(&mut self, peer: PeerId, answer: Answer) {
-        let envelope =
-            |op, code| Envelope { tag: op, kind: Kind::ANSWER, flags: code, ..Envelope::default() };
         // An asker that is gone needs no answer.
         let _ = match answer {
             Answer::None => Ok(()),
             Answer::Code(op, Ok(())) => {
                 let bytes = std::mem::take(&mut self.remote.bytes);
-                let sent = self.send_copy(peer, &envelope(op, 0), &bytes);
+                let sent = self.send_copy(peer, &heading(op, 0), &bytes);
                 self.remote.bytes = bytes;
                 sent
             }
-            Answer::Code(op, Err(why)) => self.send_copy(peer, &envelope(op, why as u8), &[]),
+            Answer::Code(op, Err(why)) => self.send_copy(peer, &heading(op, why as u8), &[]),
             Answer::Memory(op, memory) => self
-                .send(peer, &envelope(op, 0), Outgoing::Kept(&memory))
+                .send(peer, &heading(op, 0), Outgoing::Kept(&memory))
                 .map(|started| self.detach(started)),
         };
     }
@@ -457,6 +454,11 @@ impl EndpointWork {
         }
         self.answer(peer, Answer::Code(landing.answer, result));
     }
+}
+
+/// What an answer says of itself.
+fn heading(op: u64, code: u8) -> Envelope {
+    Envelope { tag: op, kind: Kind::ANSWER, flags: code, ..Envelope::default() }
 }
 
 /// Copies several pieces of memory one behind the other.

@@ -16,9 +16,9 @@ use crate::bench::samples::Samples;
 use crate::output::{Table, json_line};
 use crate::plot::{self, Curve, Panel, What};
 
-/// Arguments of `weft bench bcast`.
+/// What both measure.
 #[derive(clap::Args, Debug)]
-pub struct BcastArgs {
+struct Sweep {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
@@ -26,6 +26,13 @@ pub struct BcastArgs {
     /// Numbers of ranks, the first ones of the job; by default all of them, with --svg 2, 3, 4, ...
     #[arg(long, value_delimiter = ',', value_name = "N")]
     ranks: Vec<u32>,
+}
+
+/// Arguments of `weft bench bcast`.
+#[derive(clap::Args, Debug)]
+pub struct BcastArgs {
+    #[command(flatten)]
+    sweep: Sweep,
     /// Draws the bandwidth against the number of ranks, for the longest of the sizes
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -35,12 +42,7 @@ pub struct BcastArgs {
 #[derive(clap::Args, Debug)]
 pub struct GroupArgs {
     #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    sizes: Sizes,
-    /// Numbers of ranks, the first ones of the job; by default all of them, with --svg 2, 3, 4, ...
-    #[arg(long, value_delimiter = ',', value_name = "N")]
-    ranks: Vec<u32>,
+    sweep: Sweep,
     /// Draws messages per second against the number of ranks, for the longest of the sizes
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -81,11 +83,11 @@ fn ranks(asked: &[u32], most: u32, draws: bool) -> Result<Vec<u32>, CliError> {
 /// # Errors
 /// When the job or a peer fails; [`CliError::Usage`] for options that make no sense.
 pub fn bcast(args: &BcastArgs) -> Result<(), CliError> {
-    let Rank { context, device, common, _job } = join(&args.common)?;
+    let Rank { context, device, common, _job } = join(&args.sweep.common)?;
     let endpoint = Endpoint::new(context).map_err(failed)?;
     let mut points = Vec::new();
-    for ranks in ranks(&args.ranks, endpoint.size(), args.svg.is_some())? {
-        for &bytes in &args.sizes.bytes {
+    for ranks in ranks(&args.sweep.ranks, endpoint.size(), args.svg.is_some())? {
+        for &bytes in &args.sweep.sizes.bytes {
             for way in WAYS {
                 let plan = Plan { bench: "bcast", ranks, bytes, way: Some(way), ms: common.ms };
                 measure(&endpoint, &plan, device, &common, &mut points).map_err(failed)?;
@@ -100,11 +102,11 @@ pub fn bcast(args: &BcastArgs) -> Result<(), CliError> {
 /// # Errors
 /// As for [`bcast`].
 pub fn group(args: &GroupArgs) -> Result<(), CliError> {
-    let Rank { context, device, common, _job } = join(&args.common)?;
+    let Rank { context, device, common, _job } = join(&args.sweep.common)?;
     let endpoint = Endpoint::new(context).map_err(failed)?;
     let mut points = Vec::new();
-    for ranks in ranks(&args.ranks, endpoint.size(), args.svg.is_some())? {
-        for &bytes in &args.sizes.bytes {
+    for ranks in ranks(&args.sweep.ranks, endpoint.size(), args.svg.is_some())? {
+        for &bytes in &args.sweep.sizes.bytes {
             let plan = Plan { bench: "group", ranks, bytes, way: None, ms: common.ms };
             measure(&endpoint, &plan, device, &common, &mut points).map_err(failed)?;
         }

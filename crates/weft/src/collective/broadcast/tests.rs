@@ -4,24 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::super::rng::Rng;
 use super::*;
-
-/// Seeded random numbers (SplitMix64).
-struct Rng(u64);
-
-impl Rng {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.bits() % n.max(1)
-    }
-}
 
 /// How the network and the ranks are.
 #[derive(Clone, Debug)]

@@ -2,27 +2,11 @@
 //! die: the promises of the module's page, over many thousand schedules.
 
 use super::super::broadcast::To;
+use super::super::rng::Rng;
 use super::*;
 
 /// Bytes of a datagram: short, so that messages have several parts.
 const DATAGRAM: usize = 16 + frame::HEAD_MAX;
-
-/// Seeded random numbers (SplitMix64).
-struct Rng(u64);
-
-impl Rng {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.bits() % n.max(1)
-    }
-}
 
 /// How a run is.
 #[derive(Clone, Debug)]
