@@ -2,8 +2,7 @@
 //!
 //! | frame | bytes |
 //! |---|---|
-//! | data | 1, broadcast u32, who shall report u32, fragment u64, length u64, piece u16, index u32 |
-//! | | payload |
+//! | data | 1, broadcast u32, asked u32, fragment u64, length u64, piece u16, index u32, payload |
 //! | ask | 2, fragments sent so far u64 |
 //! | report | 3, waits u8, got u64, seen u64, limit u64, ranges: each first u64, count u32 |
 
