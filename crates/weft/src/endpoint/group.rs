@@ -9,7 +9,7 @@ use super::{Endpoint, Source, request};
 use crate::error::Error;
 use crate::group::cast::{self, Cast};
 use crate::group::ordered::{self, Ordered};
-use crate::group::{Delivery, Outlet, Plan};
+use crate::group::{Outlet, Plan};
 
 impl Endpoint {
     /// The node of each peer, as far as it is known.
@@ -189,14 +189,19 @@ impl Endpoint {
         })
     }
 
-    pub(crate) fn group_deliver(&self, slot: usize) -> Result<Delivery, Error> {
-        let found =
-            self.station.wait(None, |work, now_ns| work.next_delivery(slot, now_ns).transpose());
+    pub(crate) fn group_deliver(&self, slot: usize, into: &mut Vec<u8>) -> Result<u32, Error> {
+        let found = self
+            .station
+            .wait(None, |work, now_ns| work.next_delivery(slot, into, now_ns).transpose());
         found.expect("a wait without a limit ends with something")
     }
 
-    pub(crate) fn group_try_deliver(&self, slot: usize) -> Result<Option<Delivery>, Error> {
-        self.station.lock().next_delivery(slot, now_ns())
+    pub(crate) fn group_try_deliver(
+        &self,
+        slot: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<Option<u32>, Error> {
+        self.station.lock().next_delivery(slot, into, now_ns())
     }
 
     pub(crate) fn group_test(&self, slot: usize) -> Result<bool, Error> {
@@ -231,15 +236,20 @@ impl EndpointWork {
     }
 
     /// The next message in a group's order, if it is there before or after a round of progress.
-    fn next_delivery(&mut self, slot: usize, now_ns: u64) -> Result<Option<Delivery>, Error> {
-        let next = |work: &mut EndpointWork| {
+    fn next_delivery(
+        &mut self,
+        slot: usize,
+        into: &mut Vec<u8>,
+        now_ns: u64,
+    ) -> Result<Option<u32>, Error> {
+        let mut next = |work: &mut EndpointWork| {
             let found = work.ordered(slot, |machine, out| {
-                machine.deliver(out).map(Ok).or_else(|| machine.hopeless().map(Err))
+                machine.deliver(into, out).map(Ok).or_else(|| machine.hopeless().map(Err))
             });
             found.unwrap_or(Some(Err(Error::NoRequest))).transpose()
         };
         match next(self)? {
-            Some(delivery) => Ok(Some(delivery)),
+            Some(sender) => Ok(Some(sender)),
             None => {
                 self.progress(now_ns);
                 next(self)

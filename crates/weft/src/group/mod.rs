@@ -238,7 +238,19 @@ impl Group<'_> {
     /// When all other members are gone and nothing is under way: how the last of them was found
     /// gone.
     pub fn deliver(&self) -> Result<Delivery, Error> {
-        self.endpoint.group_deliver(self.slot)
+        let mut bytes = Vec::new();
+        let sender = self.deliver_into(&mut bytes)?;
+        Ok(Delivery { sender, bytes })
+    }
+
+    /// As [`Group::deliver`], into `into`, in place of what is in it; gives the sender's rank in
+    /// the group. Memory goes round: without a message longer than those before nothing is
+    /// allocated.
+    ///
+    /// # Errors
+    /// As for [`Group::deliver`].
+    pub fn deliver_into(&self, into: &mut Vec<u8>) -> Result<u32, Error> {
+        self.endpoint.group_deliver(self.slot, into)
     }
 
     /// As [`Group::deliver`], but `None` if there is none now; makes progress.
@@ -246,7 +258,17 @@ impl Group<'_> {
     /// # Errors
     /// As for [`Group::deliver`].
     pub fn try_deliver(&self) -> Result<Option<Delivery>, Error> {
-        self.endpoint.group_try_deliver(self.slot)
+        let mut bytes = Vec::new();
+        let sender = self.try_deliver_into(&mut bytes)?;
+        Ok(sender.map(|sender| Delivery { sender, bytes }))
+    }
+
+    /// As [`Group::deliver_into`], but `None` if there is none now; makes progress.
+    ///
+    /// # Errors
+    /// As for [`Group::deliver`].
+    pub fn try_deliver_into(&self, into: &mut Vec<u8>) -> Result<Option<u32>, Error> {
+        self.endpoint.group_try_deliver(self.slot, into)
     }
 }
 

@@ -45,8 +45,6 @@ pub(crate) struct Groups {
     now_ns: u64,
     /// What has come, while it is dealt with.
     incoming: Vec<u8>,
-    /// The machine that was given what has come: place of its group, and its own.
-    given: Option<(usize, usize)>,
     scratch: Vec<u8>,
     refused: Refused,
     /// Counts barriers that ended, well or not, so that whoever polls knows when to stop.
@@ -64,7 +62,6 @@ impl Default for Groups {
             next_ns: u64::MAX,
             now_ns: 0,
             incoming: Vec::new(),
-            given: None,
             scratch: Vec::new(),
             refused: Refused::default(),
             ends: 0,
@@ -206,7 +203,6 @@ impl Groups {
     /// answer.
     #[inline]
     pub(crate) fn note(&mut self, peer: PeerId, bytes: &[u8]) {
-        self.given = None;
         self.incoming.clear();
         match Heading::read(bytes) {
             Some((heading, payload)) if heading.kind >= kind::MACHINES => {
@@ -231,16 +227,15 @@ impl Groups {
         }
         let Some(at) = machines.iter().position(|(k, _)| *k == which) else { return false };
         machines[at].1.take(from, what, payload, self.now_ns);
-        self.given = Some((slot, at));
+        // What it has to send in answer it sends when all that has come was taken.
+        let deadline_ns = machines[at].1.deadline_ns();
+        self.next_ns = self.next_ns.min(deadline_ns);
         true
     }
 
     /// Deals with what was noted last; it came from `peer`.
     #[inline]
     pub(crate) fn take(&mut self, device: &mut dyn Device, peer: PeerId) {
-        if let Some((slot, at)) = self.given.take() {
-            return self.after(device, slot, at);
-        }
         if self.incoming.is_empty() {
             return;
         }
@@ -251,19 +246,6 @@ impl Groups {
         };
         self.refused.malformed += u64::from(!taken);
         self.incoming = incoming;
-    }
-
-    /// A machine has been given something: it may want to send.
-    #[inline]
-    fn after(&mut self, device: &mut dyn Device, slot: usize, at: usize) {
-        let now_ns = self.now_ns;
-        let Some(Opened { machines, mut out, .. }) = self.open(device, slot) else { return };
-        let (_, machine) = &mut machines[at];
-        if machine.deadline_ns() <= now_ns {
-            machine.due(&mut out);
-        }
-        let deadline_ns = machine.deadline_ns();
-        self.next_ns = self.next_ns.min(deadline_ns);
     }
 
     #[inline]

@@ -7,6 +7,7 @@ mod bandwidth;
 mod barrier;
 mod flow;
 mod groups;
+mod groups_report;
 mod latency;
 mod logp;
 

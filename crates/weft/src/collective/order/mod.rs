@@ -33,9 +33,11 @@
 //! | `frame` | the frames as bytes |
 //! | `member` | what all members do |
 //! | `sequencer` | what the sequencer does besides |
+//! | `ring` | memory for what is under way, used again and again |
 
 mod frame;
 mod member;
+mod ring;
 mod sequencer;
 #[cfg(test)]
 mod tests;
@@ -48,6 +50,9 @@ const REPAIR_MAX: u64 = 16;
 
 /// Members that are asked how far they are at one go.
 const ASKED_MAX: usize = 8;
+
+/// Bytes of a frame before those of a message, at most.
+pub const HEAD_MAX: usize = frame::HEAD_MAX;
 
 /// What the members of a group agree on, and how patient they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +70,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { window: 64, history: 1024, patience_ns: 1_000_000, reorder_ns: 50_000 }
+        Limits { window: 128, history: 2048, patience_ns: 1_000_000, reorder_ns: 50_000 }
     }
 }
 
