@@ -28,6 +28,9 @@
 //! item into a ring looks at it afterwards; whoever wants to sleep sets it first and looks at the
 //! rings again: one of the two sees the other.
 //!
+//! A **board** ([`Board`]) is two words in lines of their own, by which many processes hold
+//! barriers.
+//!
 //! # Trust
 //! The other process may write anything at any time. Every control word is read once, and each
 //! length and position is checked before use; nonsense ends in [`RingError::Corrupt`]. A payload is
@@ -37,6 +40,7 @@
 //! This crate makes no system call and needs no operating system; `sys` has futexes and mappings.
 
 mod bell;
+mod board;
 mod consumer;
 mod duplex;
 mod layout;
@@ -47,6 +51,7 @@ mod turn;
 mod words;
 
 pub use bell::{Bell, Sleep};
+pub use board::Board;
 pub use consumer::{Consumer, Item};
 pub use duplex::Duplex;
 pub use layout::{Geometry, Head, INLINE, LINE};

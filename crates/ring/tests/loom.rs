@@ -3,7 +3,9 @@
 #![cfg(loom)]
 
 use loom::thread;
-use weft_ring::{Bell, Consumer, Duplex, Geometry, Head, Memory, Producer, Refused, Sleep, Turn};
+use weft_ring::{
+    Bell, Board, Consumer, Duplex, Geometry, Head, Memory, Producer, Refused, Sleep, Turn,
+};
 
 fn pair() -> (Producer, Consumer) {
     let geometry = Geometry::new(4, 256).unwrap();
@@ -188,5 +190,75 @@ fn no_wake_up_by_the_turn_line_is_lost() {
         if sleeps {
             assert_eq!(woken, Some(Sleep::Futex));
         }
+    });
+}
+
+/// The same for an owner who goes by whether it was rung since it hushed the bell: it looks once,
+/// and never sleeps with something in its ring.
+#[test]
+fn no_wake_up_is_lost_by_who_looks_once() {
+    model(|| {
+        let bell = Bell::new(Memory::zeroed(64)).unwrap();
+        let (mut producer, mut consumer) = pair();
+        let ring = bell.clone();
+        let sender = thread::spawn(move || {
+            producer.push(1, Head(10, 0, 0), &[]).unwrap();
+            ring.ring()
+        });
+        bell.hush();
+        let found = consumer.peek().unwrap().is_some();
+        let asleep = !found && bell.arm_quiet(Sleep::Futex);
+        let woken = sender.join().unwrap();
+        if asleep {
+            assert_eq!(woken, Some(Sleep::Futex));
+            assert!(!bell.wake_up(Sleep::Futex));
+        } else {
+            assert_eq!(woken, None);
+        }
+        assert!(found || consumer.peek().unwrap().is_some());
+    });
+}
+
+/// Nobody leaves a barrier before all have entered it, and who sleeps is woken: the last one to
+/// arrive opens it, then rings.
+#[test]
+fn a_board_opens_for_all_or_nobody() {
+    /// What became of one who has arrived.
+    #[derive(PartialEq)]
+    enum End {
+        Opened(Option<Sleep>),
+        Left,
+        Asleep,
+    }
+    model(|| {
+        let board = Board::new(Memory::zeroed(Board::LEN)).unwrap();
+        let bells: Vec<Bell> = (0..2).map(|_| Bell::new(Memory::zeroed(64)).unwrap()).collect();
+        let cell = loom::sync::Arc::new(loom::cell::UnsafeCell::new(0u32));
+        let meet = |board: &Board, own: &Bell, other: &Bell| {
+            if board.arrive() == 2 {
+                board.open(1);
+                return End::Opened(other.nudge());
+            }
+            own.arm(Sleep::Futex);
+            if board.opened() == 1 { End::Left } else { End::Asleep }
+        };
+        let (theirs, shared) = (board.clone(), cell.clone());
+        let (one, two) = (bells[0].clone(), bells[1].clone());
+        let other = thread::spawn(move || {
+            // SAFETY: nobody reads before the barrier.
+            shared.with_mut(|at| unsafe { *at = 7 });
+            meet(&theirs, &two, &one)
+        });
+        let mine = meet(&board, &bells[0], &bells[1]);
+        if mine != End::Asleep {
+            // SAFETY: written before the barrier only.
+            assert_eq!(cell.with(|at| unsafe { *at }), 7);
+        }
+        let ends = [mine, other.join().unwrap()];
+        assert!(ends.iter().any(|end| matches!(end, End::Opened(_))));
+        if ends.contains(&End::Asleep) {
+            assert!(ends.contains(&End::Opened(Some(Sleep::Futex))), "nobody wakes the sleeper");
+        }
+        assert!(board.opened() == 1 && board.arrived() == 2);
     });
 }

@@ -194,3 +194,25 @@ fn one_of_several_ringers_wakes_the_sleeper_in_the_way_it_asked() {
     bell.word().store(77, Ordering::Relaxed);
     assert_eq!(bell.ring(), None);
 }
+
+#[test]
+fn a_hushed_bell_notes_the_first_ring_and_no_nudge() {
+    let bell = Bell::new(Memory::zeroed(64)).unwrap();
+    assert!(!bell.is_quiet() && !bell.arm_quiet(Sleep::Futex), "it was not hushed");
+    bell.hush();
+    assert!(bell.is_quiet() && bell.nudge().is_none() && bell.is_quiet());
+    // Asleep: a nudge wakes, and leaves it quiet.
+    assert!(bell.arm_quiet(Sleep::Futex) && !bell.is_quiet());
+    assert_eq!(bell.nudge(), Some(Sleep::Futex));
+    assert!(bell.wake_up(Sleep::Futex) && bell.is_quiet());
+    // Its time was up.
+    assert!(bell.arm_quiet(Sleep::Descriptor) && bell.wake_up(Sleep::Descriptor));
+    // Awake: a ring is noted, and nobody need wake anybody.
+    assert_eq!(bell.ring(), None);
+    assert!(!bell.is_quiet() && !bell.arm_quiet(Sleep::Futex));
+    // Asleep: a ring wakes, and is noted.
+    bell.hush();
+    assert!(bell.arm_quiet(Sleep::Descriptor));
+    assert_eq!((bell.ring(), bell.nudge()), (Some(Sleep::Descriptor), None));
+    assert!(!bell.wake_up(Sleep::Descriptor));
+}

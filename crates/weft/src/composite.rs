@@ -4,6 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
+use weft_ring::Board;
 use weft_sys::buf::Buf;
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
@@ -232,6 +233,29 @@ impl Device for Composite {
     #[inline]
     fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> Result<(), SendError> {
         self.device(peer)?.datagram_over(peer, wire, bytes)
+    }
+
+    fn lend_board(&mut self, group: u64, peers: &[PeerId]) -> Result<Board, Error> {
+        let at = peers.first().and_then(|&peer| self.of(peer)).unwrap_or(0);
+        if peers.iter().any(|&peer| self.of(peer) != Some(at)) {
+            return Err(Error::os("sharing a board", "not all members share memory with this one"));
+        }
+        self.devices[at].lend_board(group, peers)
+    }
+
+    fn take_board(&mut self, peer: PeerId, group: u64) -> Option<Board> {
+        let at = self.of(peer)?;
+        self.devices[at].take_board(peer, group)
+    }
+
+    fn drop_board(&mut self, group: u64) {
+        self.devices.iter_mut().for_each(|d| d.drop_board(group));
+    }
+
+    #[inline]
+    fn ring(&mut self, peers: &[PeerId]) -> bool {
+        let at = peers.first().and_then(|&peer| self.of(peer));
+        at.is_some_and(|at| self.devices[at].ring(peers))
     }
 
     #[inline]

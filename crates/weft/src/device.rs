@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 pub use weft_proto::Row;
+use weft_ring::Board;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId, Ticket};
 
@@ -254,6 +255,30 @@ pub trait Device: Send {
     /// As for [`Device::datagram`].
     fn datagram_over(&mut self, peer: PeerId, _wire: u8, bytes: &[u8]) -> Result<(), SendError> {
         self.datagram(peer, bytes)
+    }
+
+    /// Makes a board for a group with this id, and gives it to `peers`, who take it by
+    /// [`Device::take_board`]: to each as soon as it is connected. It is kept till
+    /// [`Device::drop_board`].
+    ///
+    /// # Errors
+    /// When they do not all share memory with this process, or none can be had.
+    fn lend_board(&mut self, _group: u64, _peers: &[PeerId]) -> Result<Board, Error> {
+        Err(Error::os("sharing a board", "this device shares no memory"))
+    }
+
+    /// The board that `peer` has made for a group; `None`: it has not come yet.
+    fn take_board(&mut self, _peer: PeerId, _group: u64) -> Option<Board> {
+        None
+    }
+
+    /// Gives no board of that group to anybody any more.
+    fn drop_board(&mut self, _group: u64) {}
+
+    /// Tells peers that something has changed on a board: wakes those that sleep. `false`: not all
+    /// of them are connected to this process yet; from now on they will be.
+    fn ring(&mut self, _peers: &[PeerId]) -> bool {
+        false
     }
 
     /// Gives the current event back, makes progress and moves to the next event; `false` when there

@@ -22,6 +22,18 @@ const YIELD_LONG_NS: u64 = 4_000;
 /// again.
 const CROWDED_WAITS: (u32, u32) = (4, 256);
 
+/// Where ranks outnumber cores, a wait gives its core away so many times before it sleeps: often
+/// another rank only needs its turn to bring what this one waits for, and then all go on at a third
+/// of what sleeping and waking costs (measured: 32 ranks of 2 cores in barriers).
+const TURNS: u32 = 3;
+
+/// Whether giving the core away is worth it, by how often it was: so many points at most, and at
+/// first. Each wait that ends by it gives one, each that sleeps in the end takes one.
+const TURNS_POINTS: u32 = 8;
+
+/// Without any points, one wait in so many tries it again.
+const TURNS_INTERVAL: u32 = 32;
+
 /// Polls in vain for so long, with less than this gap between them, are a wait.
 const IDLE_NS: u64 = 1_000_000;
 const IDLE_GAP_NS: u64 = 20_000;
@@ -47,6 +59,11 @@ pub(crate) struct Patience {
     crowded: u32,
     /// How many they will be the next time.
     next_crowded: u32,
+    /// See [`TURNS_POINTS`]; and waits since the last one that tried it.
+    turns_points: u32,
+    turns_waits: u32,
+    /// This wait tries it.
+    turning: bool,
     /// When polls in vain began, when the last was, and when a yield was last made for them.
     idle_since_ns: u64,
     idle_last_ns: u64,
@@ -61,6 +78,9 @@ impl Patience {
             outnumbered: ranks > cores,
             crowded: 0,
             next_crowded: CROWDED_WAITS.0,
+            turns_points: TURNS_POINTS,
+            turns_waits: 0,
+            turning: false,
             idle_since_ns: 0,
             idle_last_ns: 0,
             idle_yield_ns: 0,
@@ -73,10 +93,11 @@ impl Patience {
         if self.outnumbered || self.crowded > 0 { CROWDED_POLLS } else { SPIN_POLLS }
     }
 
-    /// What to do `waited_ns` after a wait began and `since_yield_ns` after its last yield.
-    pub(crate) fn next(&mut self, waited_ns: u64, since_yield_ns: u64) -> Next {
+    /// What to do `waited_ns` after a wait began and `since_yield_ns` after its last yield, asked
+    /// for the `round`th time in it, from 0 on.
+    pub(crate) fn next(&mut self, round: u32, waited_ns: u64, since_yield_ns: u64) -> Next {
         if self.outnumbered {
-            return Next::Sleep;
+            return self.next_turn(round);
         }
         if self.crowded > 0 {
             self.crowded -= 1;
@@ -86,6 +107,32 @@ impl Patience {
             (true, _) => Next::Sleep,
             (false, true) => Next::Yield,
             (false, false) => Next::Spin,
+        }
+    }
+
+    /// The same where ranks outnumber cores.
+    fn next_turn(&mut self, round: u32) -> Next {
+        if round == 0 {
+            self.turns_waits += 1;
+            self.turning = self.turns_points > 0 || self.turns_waits == TURNS_INTERVAL;
+            if self.turning {
+                self.turns_waits = 0;
+            }
+        }
+        if self.turning && round < TURNS {
+            return Next::Yield;
+        }
+        if self.turning {
+            self.turns_points = self.turns_points.saturating_sub(1);
+        }
+        self.turning = false;
+        Next::Sleep
+    }
+
+    /// A wait has ended after so many rounds in vain.
+    pub(crate) fn ended(&mut self, rounds: u32) {
+        if self.turning && (1..=TURNS).contains(&rounds) {
+            self.turns_points = (self.turns_points + 1).min(TURNS_POINTS);
         }
     }
 
@@ -141,11 +188,11 @@ mod tests {
     #[test]
     fn spins_then_yields_then_sleeps_where_cores_are_free() {
         let mut p = Patience::new(SPIN_NS, 2, 2);
-        assert_eq!(p.next(1_000, 1_000), Next::Spin);
-        assert_eq!(p.next(6_000, 6_000), Next::Yield);
+        assert_eq!(p.next(0, 1_000, 1_000), Next::Spin);
+        assert_eq!(p.next(1, 6_000, 6_000), Next::Yield);
         p.yielded(1_000);
-        assert_eq!(p.next(9_000, 2_000), Next::Spin);
-        assert_eq!(p.next(SPIN_NS, 0), Next::Sleep);
+        assert_eq!(p.next(2, 9_000, 2_000), Next::Spin);
+        assert_eq!(p.next(3, SPIN_NS, 0), Next::Sleep);
     }
 
     #[test]
@@ -155,13 +202,13 @@ mod tests {
             p.yielded(100_000);
             for _ in 0..waits {
                 assert_eq!(p.polls(), CROWDED_POLLS);
-                assert_eq!(p.next(0, 0), Next::Sleep);
+                assert_eq!(p.next(0, 0, 0), Next::Sleep);
             }
-            assert_eq!(p.next(0, 0), Next::Spin);
+            assert_eq!(p.next(0, 0, 0), Next::Spin);
         }
         p.yielded(1_000);
         p.yielded(100_000);
-        assert_eq!((0..5).filter(|_| p.next(0, 0) == Next::Sleep).count(), 4);
+        assert_eq!((0..5).filter(|_| p.next(0, 0, 0) == Next::Sleep).count(), 4);
     }
 
     #[test]
@@ -189,8 +236,22 @@ mod tests {
     }
 
     #[test]
-    fn outnumbered_ranks_never_spin() {
+    fn outnumbered_ranks_give_their_core_away_as_long_as_that_helps() {
         let mut p = Patience::new(SPIN_NS, 3, 2);
-        assert_eq!((p.polls(), p.next(0, 0)), (CROWDED_POLLS, Next::Sleep));
+        assert_eq!(p.polls(), CROWDED_POLLS);
+        let wait = |p: &mut Patience| (0..5).map(|round| p.next(round, 0, 0)).collect::<Vec<_>>();
+        let [y, s] = [Next::Yield, Next::Sleep];
+        for _ in 0..TURNS_POINTS {
+            assert_eq!(wait(&mut p), [y, y, y, s, s]);
+            p.ended(5);
+        }
+        // It has never helped.
+        for _ in 1..TURNS_INTERVAL {
+            assert_eq!(p.next(0, 0, 0), s);
+        }
+        // One more try, and this time it does.
+        assert_eq!(p.next(0, 0, 0), y);
+        p.ended(1);
+        assert_eq!(p.next(0, 0, 0), y);
     }
 }

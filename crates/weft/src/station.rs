@@ -44,6 +44,12 @@ pub(crate) trait Work: Send + 'static {
         self.device().deadline_ns()
     }
 
+    /// Whether something has happened that the device knows nothing of: asked once more when the
+    /// device is armed for sleep.
+    fn has_news(&mut self) -> bool {
+        false
+    }
+
     /// Makes progress while the program is away, leaving to the program what is the program's.
     /// `true` if something was done.
     fn tend(&mut self, now_ns: u64) -> bool;
@@ -191,12 +197,16 @@ impl<W: Work> Station<W> {
         let started = now_ns();
         let (mut now, mut yielded_at) = (started, started);
         let end = timeout_ns.map(|t| started.saturating_add(t));
+        let mut round = 0;
         loop {
             let polls = self.polls.load(Ordering::Relaxed);
             let mut work = self.lock();
             for _ in 0..polls {
                 if let Some(found) = step(&mut work, now) {
                     self.count_brisk();
+                    if polls == CROWDED_POLLS && round > 0 {
+                        self.patience(|p| p.ended(round));
+                    }
                     return Some((work, found));
                 }
                 // Also for the sender's sake: a line that is read without a pause is harder to take
@@ -207,7 +217,8 @@ impl<W: Work> Station<W> {
             if end.is_some_and(|end| now >= end) {
                 return None;
             }
-            let next = self.patience(|p| p.next(now - started, now - yielded_at));
+            let next = self.patience(|p| p.next(round, now - started, now - yielded_at));
+            round += 1;
             // A single poll is all that crowded cores allow: there the others go first.
             let lively = next == Next::Sleep && polls > 1 && work.device().is_lively(now);
             match if lively { Next::Yield } else { next } {
@@ -303,9 +314,10 @@ impl<W: Work> Station<W> {
         device.flush(now);
         let doorbell = device.doorbell();
         let wake = if doorbell.is_some() { Wake::Doorbell } else { Wake::Descriptor };
-        if !device.arm(wake) {
+        if !device.arm(wake) || work.has_news() {
             return;
         }
+        let device = work.device();
         let until_deadline = deadline_ns.map_or(SLEEP_NS, |d| d.saturating_sub(now));
         let timeout = limit_ns.min(until_deadline).min(SLEEP_NS);
         let phase = &self.shared.phase;
@@ -414,7 +426,7 @@ impl<W: Work> Tender<W> {
         let device = work.device();
         device.flush(now);
         self.sleeper.refresh(device);
-        let quiet = device.arm(Wake::Descriptor);
+        let quiet = device.arm(Wake::Descriptor) && !work.has_news();
         let timeout = work.deadline_ns().map_or(TICK_NS, |d| d.saturating_sub(now));
         drop(work);
         if quiet {

@@ -70,6 +70,12 @@ impl Context {
         Ok(Context { station: Some(station), place, spin_ns, regions, nodes, kept: None })
     }
 
+    /// Says on which node each rank is, by rank: groups go by it.
+    pub fn located(mut self, nodes: &[u64]) -> Context {
+        self.nodes = nodes.into();
+        self
+    }
+
     /// Memory for messages that a peer of the same node copies from directly, which is faster than
     /// any other way for large ones. It may be used like any other memory as well.
     ///

@@ -11,6 +11,9 @@ use crate::group::cast::{self, Cast};
 use crate::group::ordered::{self, Ordered};
 use crate::group::{Outlet, Plan};
 
+/// After so many barriers that ended without one, there is a poll.
+const UNPOLLED_MAX: u32 = 16;
+
 impl Endpoint {
     /// The node of each peer, as far as it is known.
     pub(crate) fn nodes(&self) -> &[u64] {
@@ -21,9 +24,9 @@ impl Endpoint {
     pub(crate) fn add_group(&self, peers: Vec<PeerId>, rank: u32, plan: &Plan) -> usize {
         let mut work = self.station.lock();
         let gone = peers.iter().find_map(|peer| Some((*peer, work.death(*peer)?.clone())));
-        let slot = work.groups.add(peers, rank, plan);
+        let EndpointWork { groups, device, .. } = &mut *work;
+        let slot = groups.add(&mut **device, peers, rank, plan);
         if let Some((peer, why)) = gone {
-            let EndpointWork { groups, device, .. } = &mut *work;
             groups.gone(&mut **device, peer, &why);
         }
         slot
@@ -48,7 +51,8 @@ impl Endpoint {
             // Who is gone needs no word.
             let _ = work.send_copy(peer, &envelope, &farewell);
         }
-        let Some((others, farewell)) = work.groups.remove(slot) else { return };
+        let EndpointWork { groups, device, .. } = &mut *work;
+        let Some((others, farewell)) = groups.remove(&mut **device, slot) else { return };
         for peer in others {
             // Who is gone needs no word.
             let _ = work.send_copy(peer, &envelope, &farewell);
@@ -204,6 +208,10 @@ impl Endpoint {
         self.station.lock().next_delivery(slot, into, now_ns())
     }
 
+    pub(crate) fn group_settled(&self, slot: usize) -> bool {
+        self.station.lock().groups.is_settled(slot)
+    }
+
     pub(crate) fn group_test(&self, slot: usize) -> Result<bool, Error> {
         let ended = self.station.lock().group_ended(slot, now_ns());
         ended.map_or(Ok(false), |result| result.map(|()| true))
@@ -260,9 +268,15 @@ impl EndpointWork {
     /// The end of a barrier, if it has come, before or after a round of progress.
     #[inline]
     fn group_ended(&mut self, slot: usize, now_ns: u64) -> Option<Result<(), Error>> {
-        self.groups.ended(slot).or_else(|| {
-            self.progress(now_ns);
-            self.groups.ended(slot)
-        })
+        if let Some(ended) = self.groups.ended(slot) {
+            // Who is always the last to come waits for nothing; but others may wait for it.
+            self.unpolled += 1;
+            if self.unpolled == UNPOLLED_MAX {
+                self.progress(now_ns);
+            }
+            return Some(ended);
+        }
+        self.progress(now_ns);
+        self.groups.ended(slot)
     }
 }

@@ -110,6 +110,8 @@ pub(super) struct EndpointWork {
     /// Set when the tender has done something of which the boundary must be told.
     pub(super) signals: Vec<Arc<Signal>>,
     pub(super) groups: Groups,
+    /// Barriers that ended since the last poll.
+    pub(super) unpolled: u32,
 }
 
 impl EndpointWork {
@@ -137,6 +139,7 @@ impl EndpointWork {
             door: None,
             signals: Vec::new(),
             groups: Groups::default(),
+            unpolled: 0,
         };
         for early in early {
             let (source, message) = match early {
@@ -352,6 +355,10 @@ impl EndpointWork {
     pub(super) fn progress(&mut self, now_ns: u64) -> bool {
         let mut did = !self.queues.is_empty() && self.retry();
         self.groups.tell_time(now_ns);
+        if self.groups.looking && self.groups.look(&mut *self.device) {
+            return true;
+        }
+        self.unpolled = 0;
         for _ in 0..EVENTS_MAX {
             if !self.device.poll(now_ns) {
                 break;
@@ -587,6 +594,10 @@ impl Work for EndpointWork {
     fn deadline_ns(&mut self) -> Option<u64> {
         let group = Some(self.groups.next_ns).filter(|at| *at != u64::MAX);
         [group, self.device.deadline_ns()].into_iter().flatten().min()
+    }
+
+    fn has_news(&mut self) -> bool {
+        self.groups.has_news()
     }
 
     fn tend(&mut self, now_ns: u64) -> bool {

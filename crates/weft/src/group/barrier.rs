@@ -1,121 +1,19 @@
-//! A member's barrier on real wires: the pure machines, the frames they want sent, and when to ask.
+//! A member's barrier on real wires: its stages, and when to ask.
 //!
-//! Where several members share a node it can have two parts: the first member of each node hears of
-//! the others there, then takes part in a barrier of the first ones, then tells the others.
+//! Where several members share a node it can have two parts: the members of each node meet (see
+//! `node`), and the first member of each takes part in a barrier of the first ones.
 
 use weft_wire::PeerId;
 
+use super::among::Among;
 use super::choose::Plan;
 use super::heading::{HEADING_LEN, kind};
+use super::node::Node;
+use super::part::{BODY_LEN, Count, body, datagram, what};
 use super::patience::Asking;
 use super::team::{Outlet, Team};
-use crate::collective::{Algorithm, Barrier, Mark, Target};
+use crate::collective::{Barrier, Mark, Target};
 use crate::error::Error;
-
-/// Bytes after the heading: the barrier's number and a slot.
-const BODY_LEN: usize = 12;
-
-/// What a datagram of a barrier says.
-mod what {
-    pub(super) const ENTERED: u8 = 1;
-    pub(super) const RELEASED: u8 = 2;
-    pub(super) const ASK_ENTERED: u8 = 3;
-    pub(super) const ASK_RELEASED: u8 = 4;
-    /// The sender has left the barrier, and its group: sent as a message, which arrives. Instead of
-    /// a slot: 1 more than the rank of the member that it found gone, or 0.
-    pub(super) const LEFT: u8 = 5;
-}
-
-fn encode(mark: Mark) -> (u8, u32) {
-    match mark {
-        Mark::Entered(slot) => (what::ENTERED, slot),
-        Mark::Released => (what::RELEASED, 0),
-        Mark::AskEntered(slot) => (what::ASK_ENTERED, slot),
-        Mark::AskReleased => (what::ASK_RELEASED, 0),
-    }
-}
-
-fn decode(what: u8, slot: u32) -> Option<Mark> {
-    match what {
-        what::ENTERED => Some(Mark::Entered(slot)),
-        what::RELEASED => Some(Mark::Released),
-        what::ASK_ENTERED => Some(Mark::AskEntered(slot)),
-        what::ASK_RELEASED => Some(Mark::AskReleased),
-        _ => None,
-    }
-}
-
-/// One of the barrier's machines, and who takes part in it.
-struct Part {
-    machine: Barrier,
-    kind: u8,
-    /// Who takes part, by rank in this part.
-    peers: Vec<PeerId>,
-    /// All of them but this process.
-    others: Vec<PeerId>,
-    /// From rank in the group to rank in this part; `u32::MAX`: not in it.
-    rank_of: Vec<u32>,
-}
-
-impl Part {
-    /// Of the members `ranks`, if this process is one of them and not the only one.
-    fn new(team: &Team, ranks: &[u32], algorithm: Algorithm, kind: u8) -> Option<Part> {
-        let rank = ranks.iter().position(|&rank| rank == team.rank)?;
-        if ranks.len() < 2 {
-            return None;
-        }
-        let peers: Vec<PeerId> = ranks.iter().map(|&rank| team.peers[rank as usize]).collect();
-        let mut others = peers.clone();
-        others.remove(rank);
-        let mut rank_of = vec![u32::MAX; team.peers.len()];
-        for (at, &rank) in ranks.iter().enumerate() {
-            rank_of[rank as usize] = at as u32;
-        }
-        let machine = Barrier::new(algorithm, rank as u32, ranks.len() as u32).with_table();
-        Some(Part { machine, kind, peers, others, rank_of })
-    }
-
-    /// Runs a step of the machine, and sends what it wants sent.
-    #[inline]
-    fn run(
-        &mut self,
-        out: &mut Outlet<'_>,
-        sent: &mut Count,
-        step: impl FnOnce(&mut Barrier, &mut dyn FnMut(Target, u64, Mark)),
-    ) {
-        let Part { machine, kind, peers, others, .. } = self;
-        step(machine, &mut |target, number, mark| {
-            let (what, slot) = encode(mark);
-            let mut bytes = [0; HEADING_LEN + BODY_LEN];
-            bytes[..HEADING_LEN].copy_from_slice(&out.team.heading(*kind, what));
-            bytes[HEADING_LEN..HEADING_LEN + 8].copy_from_slice(&number.to_le_bytes());
-            bytes[HEADING_LEN + 8..].copy_from_slice(&slot.to_le_bytes());
-            match mark {
-                Mark::Entered(_) | Mark::Released => sent.told += 1,
-                Mark::AskEntered(_) | Mark::AskReleased => sent.asked += 1,
-            }
-            match target {
-                // Both links of an algorithm with two lead to the same wire if there is but one;
-                // which one a datagram takes is for the device to choose.
-                Target::One { rank, .. } => {
-                    let _ = out.device.datagram(peers[rank as usize], &bytes);
-                }
-                Target::All => out.device.multicast(others, &bytes),
-            }
-        });
-    }
-}
-
-/// What barriers have sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
-    /// What was told, whether it was asked for or not; a release counts once.
-    pub(super) told: u64,
-    /// Questions.
-    pub(super) asked: u64,
-    /// Barriers left.
-    pub(super) left: u64,
-}
 
 /// Where a member is in its barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,8 +30,8 @@ enum Stage {
 
 /// See the module's page.
 pub(super) struct Run {
-    among: Option<Part>,
-    on_node: Option<Part>,
+    among: Option<Among>,
+    node: Option<Node>,
     /// Whether this process is its node's first.
     first: bool,
     stage: Stage,
@@ -157,19 +55,25 @@ impl Run {
             }
             _ => ((0..team.size()).collect(), true),
         };
-        let among = Part::new(team, &ranks, plan.algorithm, kind::BARRIER);
-        let concurrent = Algorithm::Concurrent { links: 1 };
-        let on_node = mine.and_then(|mine| Part::new(team, mine, concurrent, kind::NODE_BARRIER));
+        let among = Among::new(team, &ranks, plan);
+        let node = mine.and_then(|mine| Node::new(team, mine, ranks.len() == 1));
         Run {
             among,
-            on_node,
+            node,
             first,
             stage: Stage::Outside,
             number: 0,
-            asking: Asking::new(plan.one_node),
+            asking: Asking::new(plan.patience_ns),
             error: None,
             gone: None,
             count: Count::default(),
+        }
+    }
+
+    /// Gets ready for the first barrier.
+    pub(super) fn prepare(&mut self, out: &mut Outlet<'_>) {
+        if let Some(node) = &mut self.node {
+            node.prepare(out);
         }
     }
 
@@ -177,6 +81,18 @@ impl Run {
     #[inline]
     pub(super) fn is_inside(&self) -> bool {
         self.stage != Stage::Outside
+    }
+
+    /// Whether it waits for something that no datagram tells: then [`Run::look`] is to be called
+    /// now and then.
+    #[inline]
+    pub(super) fn wants_look(&self) -> bool {
+        self.is_inside() && self.node.as_ref().is_some_and(Node::wants_look)
+    }
+
+    /// Whether it is known by what further barriers go.
+    pub(super) fn is_settled(&self) -> bool {
+        self.among.as_ref().is_none_or(Among::is_settled)
     }
 
     /// How the barrier has ended; `None`: it has not.
@@ -205,12 +121,10 @@ impl Run {
         }
         self.number += 1;
         self.asking.start(out.now_ns);
-        self.stage = if self.on_node.is_some() && !self.first {
-            self.step_on_node(out, |m, o| m.enter(o));
-            Stage::OnNode
-        } else {
-            Stage::Gathering
-        };
+        if let Some(node) = &mut self.node {
+            node.arrive(self.number, out, &mut self.count);
+        }
+        self.stage = if self.first { Stage::Gathering } else { Stage::OnNode };
         self.advance(out);
         Ok(())
     }
@@ -220,39 +134,62 @@ impl Run {
         out: &mut Outlet<'_>,
         step: impl FnOnce(&mut Barrier, &mut dyn FnMut(Target, u64, Mark)),
     ) {
-        if let Some(part) = &mut self.among {
-            part.run(out, &mut self.count, step);
+        if let Some(among) = &mut self.among {
+            among.run(out, &mut self.count, step);
         }
     }
 
-    fn step_on_node(
-        &mut self,
-        out: &mut Outlet<'_>,
-        step: impl FnOnce(&mut Barrier, &mut dyn FnMut(Target, u64, Mark)),
-    ) {
-        if let Some(part) = &mut self.on_node {
-            part.run(out, &mut self.count, step);
+    fn enter_among(&mut self, out: &mut Outlet<'_>) {
+        if let Some(among) = &mut self.among {
+            among.enter(out, &mut self.count);
         }
     }
 
     /// Goes on from stage to stage as far as nothing is missing.
     fn advance(&mut self, out: &mut Outlet<'_>) {
+        let number = self.number;
         if self.stage == Stage::Gathering
-            && self.on_node.as_mut().is_none_or(|part| part.machine.is_awaited())
+            && self.node.as_mut().is_none_or(|node| node.is_gathered(number))
         {
             self.stage = Stage::Among;
-            self.step_among(out, |m, o| m.enter(o));
+            self.enter_among(out);
         }
-        let inside = |part: &Option<Part>| part.as_ref().is_some_and(|p| p.machine.is_inside());
-        if self.stage == Stage::Among && !inside(&self.among) {
+        if self.stage == Stage::Among && self.among.as_ref().is_none_or(|a| !a.is_inside()) {
             self.stage = Stage::OnNode;
-            // All of the node are heard already, so this only tells them.
-            self.step_on_node(out, |m, o| m.enter(o));
+            if let Some(among) = &mut self.among {
+                among.left();
+            }
+            if let Some(node) = &mut self.node {
+                node.release(number, out, &mut self.count);
+            }
         }
-        if self.stage == Stage::OnNode && !inside(&self.on_node) {
+        if self.stage == Stage::OnNode && self.node.as_ref().is_none_or(|node| node.is_over(number))
+        {
             self.stage = Stage::Outside;
             self.count.left += 1;
             self.asking.stop(out.now_ns);
+        }
+    }
+
+    /// Looks at what no datagram tells.
+    #[inline]
+    pub(super) fn look(&mut self, out: &mut Outlet<'_>) {
+        if let Some(node) = &mut self.node
+            && self.stage != Stage::Outside
+        {
+            node.look(self.number, out, &mut self.count);
+            self.advance(out);
+        }
+    }
+
+    /// Whether [`Run::look`] would find something: for who is about to sleep.
+    pub(super) fn has_news(&mut self) -> bool {
+        let number = self.number;
+        let Some(node) = &mut self.node else { return false };
+        match self.stage {
+            Stage::Gathering => node.is_gathered(number),
+            Stage::OnNode => node.is_over(number),
+            Stage::Outside | Stage::Among => false,
         }
     }
 
@@ -273,21 +210,18 @@ impl Run {
             }
             return true;
         }
-        let part = match which {
-            kind::BARRIER => &mut self.among,
-            kind::NODE_BARRIER => &mut self.on_node,
-            _ => return false,
+        let taken = match which {
+            kind::NODE_BARRIER => self.node.as_mut().is_some_and(|node| {
+                node.take(from, (what, number, slot), self.number, out, &mut self.count)
+            }),
+            _ => self.among.as_mut().is_some_and(|among| {
+                among.take(from, which, (what, number, slot), out, &mut self.count)
+            }),
         };
-        let (Some(part), Some(mark)) = (part, decode(what, slot)) else { return false };
-        let from = part.rank_of[from as usize];
-        if from == u32::MAX {
-            return false;
-        }
-        part.run(out, &mut self.count, |machine, o| machine.take(from, number, mark, o));
-        if self.is_inside() {
+        if taken && self.is_inside() {
             self.advance(out);
         }
-        true
+        taken
     }
 
     /// Somebody has left barrier `number`: so all have entered it, and it is over.
@@ -296,13 +230,15 @@ impl Run {
             return;
         }
         if self.stage == Stage::Gathering {
-            self.step_among(out, |m, o| m.enter(o));
+            self.enter_among(out);
         }
         self.step_among(out, |m, o| m.finish(o));
-        if self.stage != Stage::OnNode {
-            self.step_on_node(out, |m, o| m.enter(o));
+        if let Some(node) = &mut self.node {
+            if self.stage != Stage::OnNode {
+                node.release(self.number, out, &mut self.count);
+            }
+            node.finish(self.number, out, &mut self.count);
         }
-        self.step_on_node(out, |m, o| m.finish(o));
         self.stage = Stage::OnNode;
         self.advance(out);
     }
@@ -312,11 +248,12 @@ impl Run {
         if !self.asking.is_due(out.now_ns) || self.error.is_some() {
             return;
         }
-        match self.stage {
-            Stage::Outside => {}
-            Stage::Gathering => self.step_on_node(out, |m, o| m.ask_next(o)),
-            Stage::Among => self.step_among(out, |m, o| m.ask(o)),
-            Stage::OnNode => self.step_on_node(out, |m, o| m.ask(o)),
+        match (self.stage, &mut self.node) {
+            (Stage::Gathering | Stage::OnNode, Some(node)) => {
+                node.ask(self.stage == Stage::Gathering, out, &mut self.count);
+            }
+            (Stage::Among, _) => self.step_among(out, |m, o| m.ask(o)),
+            _ => {}
         }
     }
 
@@ -337,11 +274,7 @@ impl Run {
             return None;
         }
         let gone = self.gone.map_or(0, |rank| rank + 1);
-        let mut bytes = [0; HEADING_LEN + BODY_LEN];
-        bytes[..HEADING_LEN].copy_from_slice(&team.heading(kind::BARRIER, what::LEFT));
-        bytes[HEADING_LEN..HEADING_LEN + 8].copy_from_slice(&self.count.left.to_le_bytes());
-        bytes[HEADING_LEN + 8..].copy_from_slice(&gone.to_le_bytes());
-        Some(bytes)
+        Some(datagram(team, kind::BARRIER, what::LEFT, self.count.left, gone))
     }
 }
 
@@ -349,11 +282,4 @@ impl Run {
 fn told_of(peer: PeerId, by: PeerId) -> Error {
     let name = "a member of this group".into();
     Error::PeerDead { peer, name, why: format!("rank {by} has found it gone") }
-}
-
-#[inline]
-fn body(payload: &[u8]) -> Option<(u64, u32)> {
-    let (number, rest) = payload.split_first_chunk::<8>()?;
-    let slot = rest.first_chunk::<4>()?;
-    Some((u64::from_le_bytes(*number), u32::from_le_bytes(*slot)))
 }

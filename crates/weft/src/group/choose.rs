@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use weft_wire::PeerId;
 
+use super::patience::{LEAST_NS, LEAST_ON_NODE_NS};
 use crate::collective::{Algorithm, AlgorithmError, LogP};
 
 /// How the members of a group tell each other that they have entered a barrier.
@@ -15,9 +16,10 @@ pub enum Way {
     Auto,
     /// One algorithm over all members, wherever they are.
     Flat(Algorithm),
-    /// The first member of each node hears of the others there; an algorithm between the first
-    /// ones.
+    /// The members of each node meet in shared memory; an algorithm between the first ones.
     ByNode,
+    /// All members meet in shared memory: for those of one node.
+    Shm,
 }
 
 impl fmt::Display for Way {
@@ -26,6 +28,7 @@ impl fmt::Display for Way {
             Way::Auto => f.write_str("auto"),
             Way::Flat(algorithm) => write!(f, "{algorithm}"),
             Way::ByNode => f.write_str("hierarchical"),
+            Way::Shm => f.write_str("shm"),
         }
     }
 }
@@ -37,21 +40,20 @@ impl FromStr for Way {
         match name {
             "auto" => Ok(Way::Auto),
             "hierarchical" => Ok(Way::ByNode),
+            "shm" => Ok(Way::Shm),
             _ => name.parse().map(Way::Flat),
         }
     }
 }
 
-/// What a datagram costs between nodes where nothing else is known, us: Ethernet by the packet
-/// link, as measured between network namespaces.
-pub const USUAL_LOGP: LogP = LogP { o_s: 1.3, l: 1.8, o_r: 0.4, g: 0.5 };
-
-/// Algorithms that are considered for members that are all on nodes of their own.
-const CANDIDATES: [Algorithm; 6] = [
+/// Algorithms that are considered between nodes. The last one ends by a release of the first
+/// member.
+pub(super) const CANDIDATES: [Algorithm; 7] = [
     Algorithm::Dissemination { ways: 1 },
     Algorithm::Dissemination { ways: 2 },
     Algorithm::Dissemination { ways: 3 },
     Algorithm::Tree { arity: 2, links: 1 },
+    Algorithm::Tree { arity: 3, links: 1 },
     Algorithm::Tree { arity: 4, links: 1 },
     Algorithm::Concurrent { links: 1 },
 ];
@@ -61,42 +63,34 @@ const CANDIDATES: [Algorithm; 6] = [
 pub(crate) struct Plan {
     /// Between all members, or the first ones of each node.
     pub(super) algorithm: Algorithm,
+    /// All candidates are tried first; then it is the fastest, and not `algorithm`.
+    pub(super) tried: bool,
     /// The members of each node by their rank in the group, where the barrier goes by node.
     pub(super) by_node: Option<Vec<Vec<u32>>>,
-    /// Whether all are on one node.
-    pub(super) one_node: bool,
+    /// How long a member waits before it asks. Not the same at all members.
+    pub(super) patience_ns: u64,
 }
 
 impl Plan {
-    /// For members on these nodes, by rank in the group; this node has so many cores.
-    pub(super) fn new(way: Way, nodes: &[u64], cores: usize, logp: &LogP) -> Plan {
+    /// For members on these nodes, by rank in the group.
+    pub(super) fn new(way: Way, nodes: &[u64], logp: Option<&LogP>) -> Plan {
         let groups = sort(nodes);
         let one_node = groups.len() == 1 && !nodes.is_empty();
-        let several = groups.iter().any(|node| node.len() > 1);
-        let cheapest = |count: usize| cheapest(count as u32, logp);
-        match way {
-            Way::Flat(algorithm) => Plan { algorithm, by_node: None, one_node },
-            Way::ByNode => {
-                let algorithm = cheapest(groups.len());
-                Plan { algorithm, by_node: Some(groups), one_node }
-            }
-            // Each message wakes somebody: where that takes a processor from another, few are best.
-            Way::Auto if one_node && nodes.len() > cores => {
-                Plan { algorithm: CANDIDATES[0], by_node: Some(groups), one_node }
-            }
-            Way::Auto if one_node => Plan { algorithm: CANDIDATES[0], by_node: None, one_node },
-            Way::Auto if several => {
-                let algorithm = cheapest(groups.len());
-                Plan { algorithm, by_node: Some(groups), one_node }
-            }
-            Way::Auto => Plan { algorithm: cheapest(nodes.len()), by_node: None, one_node },
+        let patience_ns = if one_node { LEAST_ON_NODE_NS } else { LEAST_NS };
+        if let Way::Flat(algorithm) = way {
+            return Plan { algorithm, tried: false, by_node: None, patience_ns };
         }
+        let algorithm = logp.map_or(CANDIDATES[0], |logp| cheapest(groups.len() as u32, logp));
+        // Among two, whatever the algorithm, each tells the other at best.
+        let tried = logp.is_none() && groups.len() > 2;
+        let several = way != Way::Auto || groups.len() < nodes.len();
+        Plan { algorithm, tried, by_node: several.then_some(groups), patience_ns }
     }
 
     /// A word that differs, most likely, where plans differ.
     pub(super) fn fingerprint(&self) -> u16 {
         let mut all = super::hash(0, self.algorithm.to_string().as_bytes());
-        all = super::hash(all, &[u8::from(self.by_node.is_some())]);
+        all = super::hash(all, &[u8::from(self.by_node.is_some()), u8::from(self.tried)]);
         for node in self.by_node.iter().flatten() {
             for rank in node {
                 all = super::hash(all, &rank.to_le_bytes());
@@ -142,7 +136,7 @@ mod tests {
 
     #[test]
     fn names_there_and_back() {
-        for name in ["auto", "hierarchical", "dissemination", "tree4", "concurrent"] {
+        for name in ["auto", "hierarchical", "shm", "dissemination", "tree4", "concurrent"] {
             assert_eq!(name.parse::<Way>().unwrap().to_string(), name);
         }
         assert!("shm5".parse::<Way>().is_err());
@@ -150,25 +144,27 @@ mod tests {
 
     #[test]
     fn members_are_sorted_by_node_and_plans_told_apart() {
-        let plan = Plan::new(Way::Auto, &[5, 9, 5, 7, 9], 8, &USUAL_LOGP);
+        let plan = Plan::new(Way::Auto, &[5, 9, 5, 7, 9], None);
         assert_eq!(plan.by_node, Some(vec![vec![0, 2], vec![1, 4], vec![3]]));
-        let flat = Plan::new(Way::Auto, &[1, 2, 3, 4, 5], 8, &USUAL_LOGP);
+        let flat = Plan::new(Way::Auto, &[1, 2, 3, 4, 5], None);
         assert_eq!(flat.by_node, None);
         assert_ne!(plan.fingerprint(), flat.fingerprint());
-        let two = Plan::new(Way::Auto, &[1, 1], 8, &USUAL_LOGP);
-        assert!(two.one_node && two.by_node.is_none());
-        assert!(Plan::new(Way::Auto, &[1, 1, 1], 2, &USUAL_LOGP).by_node.is_some());
+        let two = Plan::new(Way::Auto, &[1, 1], None);
+        assert!(two.patience_ns == LEAST_ON_NODE_NS && two.by_node.is_some());
         let unknown = nodes_of(&[PeerId(0), PeerId(1)], &[]);
-        assert!(!Plan::new(Way::Auto, &unknown, 8, &USUAL_LOGP).one_node);
+        assert_eq!(Plan::new(Way::Auto, &unknown, None).patience_ns, LEAST_NS);
     }
 
     #[test]
     fn costs_decide() {
         // Receiving is dear: fewer messages to one rank.
+        let by = |logp: &LogP| Plan::new(Way::Auto, &(0..16).collect::<Vec<_>>(), Some(logp));
         let dear = LogP { o_s: 1.0, l: 2.0, o_r: 10.0, g: 1.0 };
-        assert_eq!(cheapest(16, &dear), Algorithm::Dissemination { ways: 1 });
+        assert_eq!(by(&dear).algorithm, Algorithm::Dissemination { ways: 1 });
         // Receiving costs next to nothing: all at once.
         let free = LogP { o_s: 1.0, l: 20.0, o_r: 0.01, g: 0.01 };
-        assert_eq!(cheapest(16, &free), Algorithm::Concurrent { links: 1 });
+        assert_eq!(by(&free).algorithm, Algorithm::Concurrent { links: 1 });
+        assert!(!by(&free).tried && Plan::new(Way::Auto, &[1, 2, 3], None).tried);
+        assert!(!Plan::new(Way::Auto, &[1, 2], None).tried);
     }
 }

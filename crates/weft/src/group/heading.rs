@@ -5,10 +5,11 @@ pub(crate) const HEADING_LEN: usize = 16;
 
 /// Whose machine a datagram is for.
 pub(crate) mod kind {
-    /// The barrier, between all members or the first ones of each node.
-    pub(crate) const BARRIER: u8 = 1;
     /// The barrier, between the members of a node.
-    pub(crate) const NODE_BARRIER: u8 = 2;
+    pub(crate) const NODE_BARRIER: u8 = 1;
+    /// The barrier, between all members or the first ones of each node; and from here up by the
+    /// algorithms that are tried.
+    pub(crate) const BARRIER: u8 = 2;
     /// From here on: other machines, by the byte they were added with.
     pub(crate) const MACHINES: u8 = 16;
 }

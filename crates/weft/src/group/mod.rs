@@ -15,18 +15,23 @@
 //! |---|---|
 //! | `heading`, `team` | what a datagram begins with; the members, and the way out to them |
 //! | `choose` | which way a barrier goes |
-//! | `barrier`, `patience` | a member's barrier on real wires, and when it asks |
+//! | `barrier`, `part`, `patience` | a member's barrier on real wires, and when it asks |
+//! | `among` | a barrier between nodes, and which algorithm it goes by |
+//! | `node` | how the members of a node meet in it |
 //! | `cast`, `ordered` | reliable broadcast, and messages in one order, on real wires |
 //! | `machine`, `gone` | what such a machine is; which members it has lost |
 //! | `table` | the groups of an endpoint |
 
+mod among;
 mod barrier;
 pub(crate) mod cast;
 mod choose;
 mod gone;
 mod heading;
 mod machine;
+mod node;
 pub(crate) mod ordered;
+mod part;
 mod patience;
 mod table;
 mod team;
@@ -34,7 +39,7 @@ mod team;
 use weft_wire::PeerId;
 
 pub use crate::collective::order::Delivery;
-pub use choose::{USUAL_LOGP, Way};
+pub use choose::Way;
 pub(crate) use table::Groups;
 pub(crate) use team::Outlet;
 
@@ -50,13 +55,17 @@ pub struct GroupOptions {
     /// Which way its barriers go; the same at all members.
     pub way: Way,
     /// What a datagram costs between nodes, in any unit: decides where the way is [`Way::Auto`].
-    /// The same at all members.
-    pub logp: LogP,
+    /// Without it the first barriers try all algorithms that come into question, and the others go
+    /// by the fastest. The same at all members.
+    pub logp: Option<LogP>,
+    /// How long a member waits in a barrier, at least, before it asks whether something got lost,
+    /// ns. Usually some round trips; none is needed where connections stand and nothing gets lost.
+    pub patience_ns: Option<u64>,
 }
 
 impl Default for GroupOptions {
     fn default() -> GroupOptions {
-        GroupOptions { way: Way::Auto, logp: USUAL_LOGP }
+        GroupOptions { way: Way::Auto, logp: None, patience_ns: None }
     }
 }
 
@@ -79,7 +88,7 @@ impl GroupOptions {
             if !sound {
                 return Err(crate::env::refuse("WEFT_LOGP", &text, "a negative number").into());
             }
-            options.logp = LogP { o_s, l, o_r, g };
+            options.logp = Some(LogP { o_s, l, o_r, g });
         }
         Ok(options)
     }
@@ -125,7 +134,11 @@ impl<'e> Group<'e> {
         };
         let peers: Vec<PeerId> = ranks.iter().copied().map(PeerId).collect();
         let nodes = nodes_of(&peers, endpoint.nodes());
-        let plan = Plan::new(options.way, &nodes, weft_sys::cpu::shared(), &options.logp);
+        if options.way == Way::Shm && nodes.iter().any(|node| *node != nodes[0]) {
+            return bad("shm is for members of one node, and some are on others".into());
+        }
+        let mut plan = Plan::new(options.way, &nodes, options.logp.as_ref());
+        plan.patience_ns = options.patience_ns.unwrap_or(plan.patience_ns);
         let slot = endpoint.add_group(peers, rank as u32, &plan);
         let size = ranks.len() as u32;
         let by_messages = size <= 2 || plan.one_node;
@@ -157,6 +170,12 @@ impl<'e> Group<'e> {
     /// The endpoint that it was made on.
     pub fn endpoint(&self) -> &'e Endpoint {
         self.endpoint
+    }
+
+    /// Whether this member knows which algorithm further barriers go by: the first ones of a group
+    /// try some, where nobody has said ([`Way::Auto`]). For who measures.
+    pub fn is_settled(&self) -> bool {
+        self.endpoint.group_settled(self.slot)
     }
 
     /// Enters a barrier, and waits until all members have entered it.

@@ -1,10 +1,10 @@
 //! When a rank that waits in a barrier asks again.
 
 /// The least time before the first question, ns: some round trips on Ethernet.
-const LEAST_NS: u64 = 200_000;
+pub(super) const LEAST_NS: u64 = 200_000;
 
 /// The same where nothing gets lost but what was sent before the connection stood, ns.
-const LEAST_ON_NODE_NS: u64 = 2_000_000;
+pub(super) const LEAST_ON_NODE_NS: u64 = 2_000_000;
 
 /// The longest between two questions, ns.
 const MOST_NS: u64 = 200_000_000;
@@ -25,8 +25,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    pub(super) fn new(on_node: bool) -> Asking {
-        let least_ns = if on_node { LEAST_ON_NODE_NS } else { LEAST_NS };
+    pub(super) fn new(least_ns: u64) -> Asking {
         Asking { least_ns, usual_ns: 0, since_ns: 0, pause_ns: 0, next_ns: u64::MAX }
     }
 
@@ -34,7 +33,7 @@ impl Asking {
     #[inline]
     pub(super) fn start(&mut self, now_ns: u64) {
         self.since_ns = now_ns;
-        self.pause_ns = (self.usual_ns * TIMES).clamp(self.least_ns, MOST_NS);
+        self.pause_ns = (self.usual_ns * TIMES).clamp(self.least_ns, MOST_NS.max(self.least_ns));
         self.next_ns = now_ns + self.pause_ns;
     }
 
@@ -70,7 +69,7 @@ mod tests {
 
     #[test]
     fn questions_come_ever_later_and_wait_for_what_is_usual() {
-        let mut asking = Asking::new(false);
+        let mut asking = Asking::new(LEAST_NS);
         asking.start(1000);
         let mut asked = Vec::new();
         for us in 1..4000u64 {

@@ -11,6 +11,7 @@ use super::choose::Plan;
 use super::heading::{Heading, kind};
 use super::machine::Machine;
 use super::ordered::{self, Ordered};
+use super::part::Count;
 use super::team::{Outlet, Team};
 use crate::device::Device;
 use crate::error::Error;
@@ -47,10 +48,12 @@ pub(crate) struct Groups {
     incoming: Vec<u8>,
     scratch: Vec<u8>,
     refused: Refused,
+    /// Whether somebody waits in a barrier for what no datagram tells.
+    pub(crate) looking: bool,
     /// Counts barriers that ended, well or not, so that whoever polls knows when to stop.
     pub(crate) ends: u64,
     /// What barriers of groups that are gone have sent.
-    past: super::barrier::Count,
+    past: Count,
 }
 
 impl Default for Groups {
@@ -64,6 +67,7 @@ impl Default for Groups {
             incoming: Vec::new(),
             scratch: Vec::new(),
             refused: Refused::default(),
+            looking: false,
             ends: 0,
             past: Default::default(),
         }
@@ -86,7 +90,13 @@ impl Groups {
     }
 
     /// A new group of `peers`, of whom this process is number `rank`. Gives its place here.
-    pub(crate) fn add(&mut self, peers: Vec<PeerId>, rank: u32, plan: &Plan) -> usize {
+    pub(crate) fn add(
+        &mut self,
+        device: &mut dyn Device,
+        peers: Vec<PeerId>,
+        rank: u32,
+        plan: &Plan,
+    ) -> usize {
         let mut list = 0;
         for peer in &peers {
             list = super::hash(list, &peer.0.to_le_bytes());
@@ -103,7 +113,7 @@ impl Groups {
             (ordered::KIND, Box::new(Ordered::new(rank, size))),
         ]);
         let member = Some(Box::new(Member { team, barrier, machines }));
-        match self.members.iter().position(Option::is_none) {
+        let slot = match self.members.iter().position(Option::is_none) {
             Some(free) => {
                 self.members[free] = member;
                 self.ids[free] = id;
@@ -114,13 +124,22 @@ impl Groups {
                 self.ids.push(id);
                 self.members.len() - 1
             }
+        };
+        if let Some(Opened { barrier, mut out, .. }) = self.open(device, slot) {
+            barrier.prepare(&mut out);
         }
+        slot
     }
 
     /// Forgets a group; what its members are to be told for certain, and who they are.
-    pub(crate) fn remove(&mut self, slot: usize) -> Option<(Vec<PeerId>, Vec<u8>)> {
+    pub(crate) fn remove(
+        &mut self,
+        device: &mut dyn Device,
+        slot: usize,
+    ) -> Option<(Vec<PeerId>, Vec<u8>)> {
         let member = self.members.get_mut(slot)?.take()?;
         self.ids[slot] = 0;
+        device.drop_board(member.team.id);
         let count = member.barrier.count;
         self.past.told += count.told;
         self.past.asked += count.asked;
@@ -185,8 +204,39 @@ impl Groups {
         };
         let entered = barrier.enter(&mut out);
         let next_ns = barrier.deadline_ns();
+        let looking = barrier.wants_look();
         self.next_ns = self.next_ns.min(next_ns);
+        self.looking |= looking;
         entered
+    }
+
+    /// Looks at what no datagram tells; whether a barrier has ended by that. Not to be called in
+    /// vain: see `looking`.
+    pub(crate) fn look(&mut self, device: &mut dyn Device) -> bool {
+        let (mut looking, mut ended) = (false, false);
+        for slot in 0..self.members.len() {
+            let Some(Opened { barrier, mut out, .. }) = self.open(&mut *device, slot) else {
+                continue;
+            };
+            if barrier.wants_look() {
+                barrier.look(&mut out);
+                ended |= !barrier.is_inside();
+                looking |= barrier.is_inside();
+            }
+        }
+        self.looking = looking;
+        self.ends += u64::from(ended);
+        ended
+    }
+
+    /// Whether [`Groups::look`] would find something: for who is about to sleep.
+    pub(crate) fn has_news(&mut self) -> bool {
+        self.looking && self.members.iter_mut().flatten().any(|m| m.barrier.has_news())
+    }
+
+    /// Whether it is known by what a group's further barriers go.
+    pub(crate) fn is_settled(&self, slot: usize) -> bool {
+        self.member(slot).is_none_or(|member| member.barrier.is_settled())
     }
 
     /// How a barrier of a group has ended; `None`: it has not.

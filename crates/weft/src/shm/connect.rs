@@ -16,7 +16,7 @@ use super::hello::{Challenge, MAX_LEN, Packet, Refusal, Terms, proof};
 use super::inbox::{self, Inbox, Outbox};
 use super::peer::{Line, State};
 use super::region::Mapped;
-use super::{Shm, bell, port};
+use super::{Shm, bell, board, port};
 use crate::error::Error;
 
 /// The poll set knows the port's own socket by this.
@@ -368,6 +368,7 @@ impl Shm {
             cma,
             backlog: VecDeque::new(),
             regions: Vec::new(),
+            boards: Vec::new(),
             told: Vec::new(),
             ended: None,
             bye: false,
@@ -392,6 +393,7 @@ impl Shm {
         peer.line = Some(line);
         peer.state = State::Open;
         self.changed = true;
+        self.unquiet();
     }
 
     fn token(&mut self) -> u64 {
@@ -437,6 +439,7 @@ pub(super) fn serve_line(line: &mut Line, sockets: &weft_sys::epoll::Epoll) {
                     Err(error) => tracing::warn!("mapping a peer's memory: {error}"),
                 }
             }
+            Heard::Packet(Packet::Board { group }, fds) => board::receive(line, group, &fds),
             Heard::Packet(Packet::Gone { id }, _) => line.regions.retain(|r| r.id != id),
             Heard::Packet(..) => {}
             Heard::End | Heard::Nonsense(_) => {

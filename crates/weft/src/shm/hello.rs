@@ -17,7 +17,7 @@ use weft_ring::Geometry;
 use weft_wire::{ADDRESS_LEN, Address, JobKey};
 
 /// The version of the packets, the shared memory and the ring together.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The first bytes of every packet.
 const MAGIC: [u8; 4] = *b"weft";
@@ -118,6 +118,10 @@ pub(super) enum Packet {
     Gone {
         id: u32,
     },
+    /// The board of a group, with its descriptor.
+    Board {
+        group: u64,
+    },
 }
 
 /// 128 bits that only a holder of the job key can make.
@@ -177,6 +181,10 @@ impl Packet {
             Packet::Gone { id } => {
                 w.u64(8);
                 w.u64(u64::from(*id));
+            }
+            Packet::Board { group } => {
+                w.u64(9);
+                w.u64(*group);
             }
         }
         w.at
@@ -278,6 +286,7 @@ impl Reader<'_> {
                 len: self.u64()?,
             },
             8 => Packet::Gone { id: u32::try_from(self.u64()?).ok()? },
+            9 => Packet::Board { group: self.u64()? },
             _ => return None,
         })
     }
@@ -299,6 +308,7 @@ mod tests {
             Packet::Wake,
             Packet::Region { id: 1, addr: 2, len: 3 },
             Packet::Gone { id: 4 },
+            Packet::Board { group: 5 },
         ];
         all.extend(REFUSALS.map(Packet::Refuse));
         all

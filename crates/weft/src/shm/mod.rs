@@ -19,8 +19,10 @@
 //! | `peer` | what is known of a peer |
 //! | `send`, `pull`, `poll` | out, large, in |
 //! | `region` | memory that peers can copy from directly |
+//! | `board` | memory that a group shares |
 
 mod bell;
+mod board;
 mod connect;
 mod hello;
 mod inbox;
@@ -36,7 +38,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use weft_ring::{Geometry, Sleep};
+use weft_ring::{Board, Geometry, Sleep};
 use weft_sys::buf::Buf;
 use weft_sys::cpu;
 use weft_sys::epoll::Epoll;
@@ -174,6 +176,8 @@ pub struct Shm {
     peers: Vec<Peer>,
     guests: Vec<Guest>,
     strangers: Vec<Stranger>,
+    /// Boards that were made here.
+    lent: Vec<board::Lent>,
     queued: VecDeque<Queued>,
     current: Current,
     current_queued: Option<Queued>,
@@ -191,7 +195,12 @@ pub struct Shm {
     polls: u32,
     /// Look at all rings once: one of them has rung the bell.
     sweep: bool,
-    armed: Option<Wake>,
+    /// Have the bell note changes from this sweep on.
+    hush: bool,
+    /// All rings were found empty, and the bell would have noted a change since.
+    quiet: bool,
+    /// How the bell is armed, and whether all rings were empty then.
+    armed: Option<(Sleep, bool)>,
     closing: bool,
     now_ns: u64,
     next_look_ns: u64,
@@ -227,6 +236,7 @@ impl Shm {
             peers: Vec::new(),
             guests: Vec::new(),
             strangers: Vec::new(),
+            lent: Vec::new(),
             queued: VecDeque::new(),
             current: Current::None,
             current_queued: None,
@@ -239,6 +249,8 @@ impl Shm {
             hot: [usize::MAX; poll::HOT],
             polls: 0,
             sweep: false,
+            hush: false,
+            quiet: false,
             armed: None,
             closing: false,
             now_ns: 0,
@@ -390,6 +402,23 @@ impl Device for Shm {
         self.datagram_in(peer, bytes)
     }
 
+    fn lend_board(&mut self, group: u64, peers: &[PeerId]) -> Result<Board, Error> {
+        self.lend(group, peers)
+    }
+
+    fn take_board(&mut self, peer: PeerId, group: u64) -> Option<Board> {
+        self.take_lent(peer, group)
+    }
+
+    fn drop_board(&mut self, group: u64) {
+        self.drop_lent(group);
+    }
+
+    #[inline]
+    fn ring(&mut self, peers: &[PeerId]) -> bool {
+        self.ring_all(peers)
+    }
+
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
         self.poll_in(now_ns)
@@ -449,12 +478,7 @@ impl Device for Shm {
     }
 
     fn arm(&mut self, wake: Wake) -> bool {
-        self.armed = Some(wake);
-        self.bell.bell.arm(match wake {
-            Wake::Doorbell => Sleep::Futex,
-            Wake::Descriptor => Sleep::Descriptor,
-        });
-        self.nothing_to_do()
+        self.arm_in(wake)
     }
 
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {

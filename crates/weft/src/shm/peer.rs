@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weft_ring::{Bell, Duplex, Head, Refused, Sleep};
+use weft_ring::{Bell, Board, Duplex, Head, Refused, Sleep};
 use weft_sys::buf::Buf;
 use weft_sys::futex;
 use weft_sys::unix::Socket;
@@ -107,6 +107,8 @@ pub(super) struct Line {
     pub(super) backlog: VecDeque<Post>,
     /// The peer's regions that are mapped here, the one used last at the end.
     pub(super) regions: Vec<Mapped>,
+    /// Boards that the peer has made, by group, which nobody here has asked for yet.
+    pub(super) boards: Vec<(u64, Board)>,
     /// Our regions that the peer was told of.
     pub(super) told: Vec<u32>,
     /// Why nothing more will come once the ring is empty.
@@ -134,6 +136,11 @@ impl Line {
             None => false,
             Some(sleep) => self.wake(sleep),
         }
+    }
+
+    /// Wakes the peer, if it sleeps, for something that lies in no ring.
+    pub(super) fn nudge(&self) -> bool {
+        self.bell.nudge().is_some_and(|sleep| self.wake(sleep))
     }
 
     #[cold]

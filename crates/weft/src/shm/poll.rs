@@ -1,6 +1,6 @@
 //! Arrivals, in place, and everything that goes on in the background.
 
-use weft_ring::{Item, RingError};
+use weft_ring::{Item, RingError, Sleep};
 use weft_wire::Ticket;
 
 use super::item::{self, Announcement};
@@ -36,8 +36,8 @@ impl Shm {
     #[inline]
     pub(super) fn poll_in(&mut self, now_ns: u64) -> bool {
         self.now_ns = now_ns;
-        if let Some(wake) = self.armed {
-            self.disarm(wake);
+        if let Some((sleep, empty)) = self.armed {
+            self.disarm(sleep, empty);
         }
         self.release();
         if now_ns >= self.next_look_ns {
@@ -49,20 +49,42 @@ impl Shm {
         !self.queued.is_empty() && self.next_queued() || self.scan()
     }
 
+    /// Prepares for the owner's sleep; whether there is nothing to do.
+    pub(super) fn arm_in(&mut self, wake: Wake) -> bool {
+        let sleep = match wake {
+            Wake::Doorbell => Sleep::Futex,
+            Wake::Descriptor => Sleep::Descriptor,
+        };
+        let calm = self.quiet && self.streams.is_empty() && self.backlogs == 0;
+        let empty = if calm && self.bell.bell.arm_quiet(sleep) {
+            self.queued.is_empty() && self.pulls.is_empty()
+        } else {
+            self.bell.bell.arm(sleep);
+            self.nothing_to_do()
+        };
+        self.armed = Some((sleep, empty));
+        empty
+    }
+
     /// The owner is awake.
     #[cold]
-    fn disarm(&mut self, wake: Wake) {
+    fn disarm(&mut self, sleep: Sleep, empty: bool) {
         self.armed = None;
-        self.sweep = true;
-        match wake {
-            Wake::Descriptor => self.next_look_ns = 0,
+        match sleep {
+            Sleep::Descriptor => self.next_look_ns = 0,
             // Who sleeps on the doorbell has somebody else to watch the sockets.
-            Wake::Doorbell if self.next_look_ns > 0 => {
+            Sleep::Futex if self.next_look_ns > 0 => {
                 self.next_look_ns = self.next_look_ns.max(self.looked_ns + LOOK_SLEEPER_NS);
             }
-            Wake::Doorbell => {}
+            Sleep::Futex => {}
         }
-        self.bell.bell.disarm();
+        self.quiet = empty && self.peers.len() > ALL_PEERS && self.bell.bell.wake_up(sleep);
+        self.sweep = !self.quiet;
+        if self.sweep {
+            self.bell.bell.disarm();
+            // Who has slept will most likely sleep again, having found what it was woken for.
+            self.hush = true;
+        }
     }
 
     /// Gives the current event's memory back.
@@ -95,6 +117,7 @@ impl Shm {
 
     #[inline(never)]
     fn progress(&mut self) {
+        self.unquiet();
         if self.backlogs > 0 {
             self.backlogs = 0;
             for line in self.peers.iter_mut().filter_map(|p| p.line.as_mut()) {
@@ -113,9 +136,18 @@ impl Shm {
         self.backlogs = self.peers.iter().filter(full).count();
     }
 
+    /// Something may have changed for which nobody rings.
+    pub(super) fn unquiet(&mut self) {
+        self.hush = false;
+        if std::mem::take(&mut self.quiet) {
+            self.sweep = true;
+        }
+    }
+
     /// What is done only now and then: sockets, calls, connections that have ended.
     #[cold]
     fn look(&mut self) {
+        self.unquiet();
         self.serve();
         let mut soon = !self.guests.is_empty();
         for at in 0..self.peers.len() {
@@ -134,6 +166,9 @@ impl Shm {
             soon |= matches!(self.peers[at].state, State::Dialing(_));
         }
         self.tell_gone();
+        if !self.lent.is_empty() {
+            self.give_boards();
+        }
         self.count_backlogs();
         self.next_look_ns = self.now_ns + if soon { LOOK_SOON_NS } else { LOOK_NS };
         // Who has something to look after does so, however it sleeps.
@@ -144,8 +179,19 @@ impl Shm {
     #[inline]
     fn scan(&mut self) -> bool {
         let count = self.peers.len();
-        if self.sweep && count > ALL_PEERS && self.scan_hot(count) {
-            return true;
+        if self.quiet {
+            if self.bell.bell.is_quiet() {
+                return false;
+            }
+            self.unquiet();
+        }
+        if self.sweep && count > ALL_PEERS {
+            if self.scan_hot(count) {
+                return true;
+            }
+            if self.hush {
+                self.bell.bell.hush();
+            }
         }
         if count <= ALL_PEERS || self.sweep {
             for _ in 0..count {
@@ -157,6 +203,7 @@ impl Shm {
                 }
             }
             self.sweep = false;
+            self.quiet = std::mem::take(&mut self.hush) && count > ALL_PEERS;
             return false;
         }
         self.polls = self.polls.wrapping_add(1);

@@ -28,6 +28,7 @@ impl Shm {
             Some(line) if line.talks && line.backlog.is_empty() => {
                 if eager && line.outbox.held() {
                     self.peers[at].refused = true;
+                    self.quiet = false;
                     self.count.held += 1;
                     return Err(SendError::Held);
                 }
@@ -55,6 +56,7 @@ impl Shm {
             return SendError::Failed(peer.dead("this process has said goodbye"));
         }
         peer.refused = true;
+        self.quiet = false;
         if let State::Idle { retry_ns, wanted: wanted @ false } = &mut peer.state {
             *wanted = true;
             *retry_ns = 0;
@@ -67,6 +69,7 @@ impl Shm {
     /// What the ring's refusal means to the one above.
     #[cold]
     fn refused(&mut self, at: usize, len: usize, refused: Refused) -> SendError {
+        self.quiet = false;
         let peer = &mut self.peers[at];
         match refused {
             Refused::Full => {

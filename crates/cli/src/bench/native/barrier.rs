@@ -209,7 +209,7 @@ fn agree(group: &Group<'_>, plan: &Block, ms: u64) -> Result<u64, Error> {
         // Rank 0 says: 0 for more, else the number of blocks.
         let mut word = [0; 8];
         if group.rank() == 0 {
-            if took_ns >= WARM_NS {
+            if took_ns >= WARM_NS && group.is_settled() {
                 let fit = ms * 1_000_000 * warmed / took_ns;
                 word = fit.clamp(1, 100_000).to_le_bytes();
             }

@@ -1,0 +1,63 @@
+//! The board: where the processes of a node meet for barriers.
+
+use crate::layout::LINE;
+use crate::sync::Ordering;
+use crate::{Memory, RingError};
+
+/// Two lines that all members of a group on one node share: how many times somebody has arrived,
+/// and the last barrier that is open. Both only grow, so a barrier is told from the one before by
+/// its number, and zeroed memory is a new board. The lines lie apart, so that those who wait for
+/// the second one do not take the first from those who arrive.
+///
+/// None can arrive at a barrier before the one before is open, for all have arrived there then: so
+/// with n members, all have arrived at barrier b when b * n arrivals are counted.
+///
+/// Who sleeps meanwhile has armed its [`Bell`](crate::Bell) and looked once more; who writes here
+/// rings the bells of those that are concerned.
+#[derive(Clone)]
+pub struct Board {
+    mem: Memory,
+}
+
+/// A pair of lines, because some processors fetch lines by pairs.
+const APART: usize = 2 * LINE;
+
+impl Board {
+    /// Bytes that a board takes.
+    pub const LEN: usize = 2 * APART;
+
+    /// The board in the first bytes of `mem`.
+    ///
+    /// # Errors
+    /// When there are fewer than [`Board::LEN`].
+    pub fn new(mem: Memory) -> Result<Board, RingError> {
+        if mem.len() < Board::LEN {
+            return Err(RingError::Memory("it is too small for a board"));
+        }
+        Ok(Board { mem })
+    }
+
+    /// One more has arrived; how many arrivals that makes.
+    #[inline]
+    pub fn arrive(&self) -> u64 {
+        self.mem.word(0).fetch_add(1, Ordering::AcqRel).wrapping_add(1)
+    }
+
+    /// How many arrivals there were.
+    #[inline]
+    pub fn arrived(&self) -> u64 {
+        self.mem.word(0).load(Ordering::Acquire)
+    }
+
+    /// Opens barrier `number`.
+    #[inline]
+    pub fn open(&self, number: u64) {
+        self.mem.word(APART).store(number, Ordering::Release);
+    }
+
+    /// The barrier that was opened last.
+    #[inline]
+    pub fn opened(&self) -> u64 {
+        self.mem.word(APART).load(Ordering::Acquire)
+    }
+}

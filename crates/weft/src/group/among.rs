@@ -1,0 +1,184 @@
+//! The barrier between all members, or the first ones of each node: by one algorithm, or, where
+//! nobody has said which, by each of some for a while, and then by the one that was fastest here.
+//!
+//! Which one a barrier goes by follows from its number, so all agree on it. The first member takes
+//! the time. The barrier after the last one that was timed ends by a release of the first member,
+//! which carries its choice.
+
+use weft_sys::clock::now_ns;
+
+use super::choose::{CANDIDATES, Plan};
+use super::heading::kind;
+use super::part::{Count, Part, decode, what};
+use super::team::{Outlet, Team};
+use crate::collective::{Barrier, Mark, Target};
+
+/// Barriers in a row by the same candidate; the first row finds out who hears multicast.
+const ROW: usize = 10;
+
+/// The first ones of a row are not counted: the barrier before was another's.
+const SKIPPED: usize = 2;
+
+/// Each candidate has so many rows, and between them all others have theirs: what else the cores
+/// have to do changes.
+const PASSES: usize = 4;
+
+/// Rows of candidates.
+const ROWS: usize = PASSES * CANDIDATES.len();
+
+/// Times that are taken of each candidate.
+const TIMES: usize = PASSES * (ROW - SKIPPED);
+
+/// The candidate that tells the choice, as it ends by a release of the first member.
+const TELLER: usize = CANDIDATES.len() - 1;
+
+/// See the module's page.
+pub(super) struct Among {
+    /// One, or one for each candidate.
+    parts: Vec<Part>,
+    /// The one that the last barrier goes, or went, by.
+    at: usize,
+    /// Barriers entered, while candidates are tried.
+    entered: usize,
+    trial: Option<Trial>,
+}
+
+/// What is known of the candidates.
+struct Trial {
+    /// Whether this process takes the time, and chooses.
+    chooses: bool,
+    /// When the last barrier was left.
+    left_ns: u64,
+    /// By candidate: from exit to exit, ns.
+    took_ns: [[u64; TIMES]; CANDIDATES.len()],
+    choice: Option<usize>,
+}
+
+impl Among {
+    /// Of the members `ranks`, if this process is one of them and not the only one.
+    pub(super) fn new(team: &Team, ranks: &[u32], plan: &Plan) -> Option<Among> {
+        let trial = plan.tried.then(|| Trial {
+            chooses: ranks[0] == team.rank,
+            left_ns: 0,
+            took_ns: [[0; TIMES]; CANDIDATES.len()],
+            choice: None,
+        });
+        let one = [plan.algorithm];
+        let algorithms = if plan.tried { &CANDIDATES[..] } else { &one };
+        let part = |(at, algorithm)| Part::new(team, ranks, algorithm, kind::BARRIER + at as u8);
+        let parts: Option<Vec<Part>> = algorithms.iter().copied().enumerate().map(part).collect();
+        Some(Among { parts: parts?, at: 0, entered: 0, trial })
+    }
+
+    /// Enters the next barrier.
+    pub(super) fn enter(&mut self, out: &mut Outlet<'_>, sent: &mut Count) {
+        if self.trial.is_some() {
+            self.pick();
+        }
+        self.run(out, sent, |m, o| m.enter(o));
+    }
+
+    /// Picks what the next barrier goes by.
+    fn pick(&mut self) {
+        let Some(trial) = &mut self.trial else { return };
+        self.at = match self.entered / ROW {
+            0 => TELLER,
+            row if row <= ROWS => (row - 1) % CANDIDATES.len(),
+            _ => {
+                // Who has not heard of the choice has heard from one who has left for good.
+                let choice = trial.choice.unwrap_or(TELLER);
+                self.trial = None;
+                choice
+            }
+        };
+        self.entered += 1;
+        if self.entered == ROW * (ROWS + 1) {
+            self.choose();
+        }
+    }
+
+    /// This barrier ends by telling the choice.
+    #[cold]
+    fn choose(&mut self) {
+        let Some(trial) = &mut self.trial else { return };
+        if !trial.chooses {
+            return;
+        }
+        // The last one of the teller is the one that is being entered.
+        trial.took_ns[TELLER][TIMES - 1] = trial.took_ns[TELLER][TIMES - 2];
+        let choice = (0..CANDIDATES.len()).min_by_key(|at| {
+            let mut took_ns = trial.took_ns[*at];
+            took_ns.sort_unstable();
+            took_ns[TIMES / 2]
+        });
+        let choice = choice.unwrap_or(TELLER);
+        trial.choice = Some(choice);
+        self.parts[TELLER].word = choice as u32 + 1;
+        tracing::debug!("a group's barriers go by {}", CANDIDATES[choice]);
+    }
+
+    /// The barrier is over.
+    #[inline]
+    pub(super) fn left(&mut self) {
+        if let Some(trial) = &mut self.trial
+            && trial.chooses
+        {
+            let now = now_ns();
+            let (row, place) = ((self.entered - 1) / ROW, (self.entered - 1) % ROW);
+            if (1..=ROWS).contains(&row) && place >= SKIPPED {
+                let pass = (row - 1) / CANDIDATES.len();
+                let at = pass * (ROW - SKIPPED) + place - SKIPPED;
+                trial.took_ns[self.at][at] = now - trial.left_ns;
+            }
+            trial.left_ns = now;
+        }
+    }
+
+    /// Whether it is known by what further barriers go.
+    pub(super) fn is_settled(&self) -> bool {
+        self.trial.as_ref().is_none_or(|trial| trial.choice.is_some())
+    }
+
+    #[inline]
+    pub(super) fn is_inside(&self) -> bool {
+        self.parts[self.at].machine.is_inside()
+    }
+
+    /// Runs a step of the current machine.
+    #[inline]
+    pub(super) fn run(
+        &mut self,
+        out: &mut Outlet<'_>,
+        sent: &mut Count,
+        step: impl FnOnce(&mut Barrier, &mut dyn FnMut(Target, u64, Mark)),
+    ) {
+        self.parts[self.at].run(out, sent, step);
+    }
+
+    /// Takes a datagram from a member of the group, by its rank there. `false`: it makes no sense.
+    pub(super) fn take(
+        &mut self,
+        from: u32,
+        which: u8,
+        (what, number, slot): (u8, u64, u32),
+        out: &mut Outlet<'_>,
+        sent: &mut Count,
+    ) -> bool {
+        let at = usize::from(which.wrapping_sub(kind::BARRIER));
+        let (Some(part), Some(mark)) = (self.parts.get_mut(at), decode(what, slot)) else {
+            return false;
+        };
+        let from = part.rank_of[from as usize];
+        if from == u32::MAX {
+            return false;
+        }
+        if what == what::RELEASED
+            && let Some(trial) = &mut self.trial
+            && (1..=CANDIDATES.len()).contains(&(slot as usize))
+        {
+            trial.choice = Some(slot as usize - 1);
+        }
+        part.run(out, sent, |machine, o| machine.take(from, number, mark, o));
+        true
+    }
+}

@@ -1,0 +1,204 @@
+//! The members of one node in a barrier: they meet on a board, two words in memory that they share.
+//!
+//! Whoever arrives counts itself there. Where there are no other nodes, the last one to arrive
+//! opens the barrier for all. Else it wakes the node's first member, which takes part in the
+//! barrier of the first ones, then opens. So each member is woken once, however many share a core.
+//!
+//! The first member makes the board and gives it to the others. Where it cannot, for they share no
+//! memory, it says so, and datagrams go instead.
+
+use weft_ring::Board;
+
+use super::heading::kind;
+use super::part::{Count, Part, datagram, decode, what};
+use super::team::{Outlet, Team};
+use crate::collective::Algorithm;
+
+enum Means {
+    Board(Board),
+    /// The first member has not given it yet.
+    Awaited,
+    Datagrams,
+}
+
+/// See the module's page. Barriers are numbered from 1.
+pub(super) struct Node {
+    part: Part,
+    means: Means,
+    /// Whether this process is the node's first member.
+    first: bool,
+    /// Whether the group has members on this node only.
+    alone: bool,
+    /// This process has arrived, and the board has not come.
+    owed: bool,
+    /// Somebody has left this barrier, as it says: it is over.
+    over: u64,
+}
+
+impl Node {
+    /// Of the members `ranks`, if this process is one of them and not the only one.
+    pub(super) fn new(team: &Team, ranks: &[u32], alone: bool) -> Option<Node> {
+        let algorithm = Algorithm::Concurrent { links: 1 };
+        let part = Part::new(team, ranks, algorithm, kind::NODE_BARRIER)?;
+        let first = ranks[0] == team.rank;
+        Some(Node { part, means: Means::Awaited, first, alone, owed: false, over: 0 })
+    }
+
+    /// Makes the board, if this process is to make it.
+    pub(super) fn prepare(&mut self, out: &mut Outlet<'_>) {
+        if !self.first {
+            return;
+        }
+        match out.device.lend_board(out.team.id, &self.part.others) {
+            Ok(board) => self.means = Means::Board(board),
+            Err(error) => {
+                tracing::debug!("a group's barriers go by datagrams on this node: {error}");
+                self.means = Means::Datagrams;
+                for at in 0..self.part.others.len() {
+                    self.say(what::NO_BOARD, at, out);
+                }
+            }
+        }
+    }
+
+    /// Whether somebody has to look at the board now and then.
+    pub(super) fn wants_look(&self) -> bool {
+        !matches!(self.means, Means::Datagrams)
+    }
+
+    /// Says something about the board to one of the others.
+    fn say(&self, what: u8, to: usize, out: &mut Outlet<'_>) {
+        let bytes = datagram(out.team, kind::NODE_BARRIER, what, 0, 0);
+        // Who misses it asks.
+        let _ = out.device.datagram(self.part.others[to], &bytes);
+    }
+
+    /// All members arrive here once in each barrier; the first one may be early.
+    pub(super) fn arrive(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
+        match &self.means {
+            Means::Board(board) => {
+                if board.arrive() < number * self.part.peers.len() as u64 {
+                    return;
+                }
+                if self.alone {
+                    board.open(number);
+                    if !out.device.ring(&self.part.others) && !self.first {
+                        self.say(what::RING, 0, out);
+                    }
+                } else if !self.first {
+                    out.device.ring(&self.part.peers[..1]);
+                }
+            }
+            Means::Awaited => {
+                self.owed = true;
+                self.look(number, out, sent);
+            }
+            // The first one enters when it has something to tell.
+            Means::Datagrams if self.first => {}
+            Means::Datagrams => self.part.run(out, sent, |m, o| m.enter(o)),
+        }
+    }
+
+    /// Looks whether the board has come.
+    pub(super) fn look(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
+        if !matches!(self.means, Means::Awaited) {
+            return;
+        }
+        if let Some(board) = out.device.take_board(self.part.peers[0], out.team.id) {
+            self.means = Means::Board(board);
+            self.settle(number, out, sent);
+        }
+    }
+
+    /// It is known by what means members meet: arrives if that is owed.
+    fn settle(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
+        if std::mem::take(&mut self.owed) {
+            self.arrive(number, out, sent);
+        }
+    }
+
+    /// For the first one: whether all others of the node have arrived.
+    #[inline]
+    pub(super) fn is_gathered(&mut self, number: u64) -> bool {
+        match &self.means {
+            Means::Board(board) if self.alone => board.opened() >= number,
+            Means::Board(board) => board.arrived() >= number * self.part.peers.len() as u64,
+            Means::Awaited => false,
+            Means::Datagrams => self.part.machine.is_awaited(),
+        }
+    }
+
+    /// For the first one, when all members everywhere have entered: tells the others.
+    pub(super) fn release(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
+        match &self.means {
+            Means::Board(_) if self.alone => {}
+            Means::Board(board) => {
+                board.open(number);
+                out.device.ring(&self.part.others);
+            }
+            Means::Awaited => {}
+            Means::Datagrams => self.part.run(out, sent, |m, o| m.enter(o)),
+        }
+    }
+
+    /// Whether this process may leave, having arrived, or released.
+    #[inline]
+    pub(super) fn is_over(&self, number: u64) -> bool {
+        match &self.means {
+            Means::Board(board) => board.opened() >= number || self.over >= number,
+            Means::Awaited => self.over >= number,
+            Means::Datagrams => !self.part.machine.is_inside(),
+        }
+    }
+
+    /// All have entered this barrier, as somebody says who has left it.
+    pub(super) fn finish(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
+        self.over = number;
+        if matches!(self.means, Means::Datagrams) {
+            self.part.run(out, sent, |m, o| m.finish(o));
+        }
+    }
+
+    /// Asks those that this process waits for; before it has released, the first one asks all.
+    pub(super) fn ask(&mut self, gathering: bool, out: &mut Outlet<'_>, sent: &mut Count) {
+        match self.means {
+            // Nothing gets lost there.
+            Means::Board(_) => {}
+            Means::Awaited => self.say(what::ASK_BOARD, 0, out),
+            Means::Datagrams if gathering => self.part.run(out, sent, |m, o| m.ask_next(o)),
+            Means::Datagrams => self.part.run(out, sent, |m, o| m.ask(o)),
+        }
+    }
+
+    /// Takes a datagram from a member of the group, by its rank there. `false`: it makes no sense.
+    pub(super) fn take(
+        &mut self,
+        from: u32,
+        (what, number, slot): (u8, u64, u32),
+        now: u64,
+        out: &mut Outlet<'_>,
+        sent: &mut Count,
+    ) -> bool {
+        let from = self.part.rank_of[from as usize];
+        if from == u32::MAX {
+            return false;
+        }
+        match (what, &self.means) {
+            // The only one that it can be asked of has the lowest rank, so the others follow it.
+            (what::ASK_BOARD, Means::Datagrams) if self.first && from > 0 => {
+                self.say(what::NO_BOARD, from as usize - 1, out);
+            }
+            (what::NO_BOARD, Means::Awaited) if from == 0 => {
+                self.means = Means::Datagrams;
+                self.settle(now, out, sent);
+            }
+            (what::RING, Means::Board(_)) => drop(out.device.ring(&self.part.others)),
+            (what::ASK_BOARD | what::NO_BOARD | what::RING, _) => {}
+            _ => {
+                let Some(mark) = decode(what, slot) else { return false };
+                self.part.run(out, sent, |machine, o| machine.take(from, number, mark, o));
+            }
+        }
+        true
+    }
+}
