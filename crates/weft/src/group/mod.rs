@@ -134,6 +134,7 @@ impl<'e> Group<'e> {
         };
         let peers: Vec<PeerId> = ranks.iter().copied().map(PeerId).collect();
         let nodes = nodes_of(&peers, endpoint.nodes());
+        let one_node = nodes.windows(2).all(|pair| pair[0] == pair[1]);
         if options.way == Way::Shm && nodes.iter().any(|node| *node != nodes[0]) {
             return bad("shm is for members of one node, and some are on others".into());
         }
@@ -141,7 +142,7 @@ impl<'e> Group<'e> {
         plan.patience_ns = options.patience_ns.unwrap_or(plan.patience_ns);
         let slot = endpoint.add_group(peers, rank as u32, &plan);
         let size = ranks.len() as u32;
-        let by_messages = size <= 2 || plan.one_node;
+        let by_messages = size <= 2 || one_node;
         Ok(Group { endpoint, slot, rank: rank as u32, size, by_messages })
     }
 
