@@ -13,7 +13,7 @@ help: ## this list
 
 demo: ## build, then an MPI program on a two-node virtual Ethernet: on Weft beside the same over TCP
 	@scripts/setup.sh build mpi
-	cargo build --release -p weft-cli -p weft-ofi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
 	@scripts/demo.sh
 
 test: ## format, lints, all tests, models, documentation: under 12 minutes on 2 cores
@@ -22,19 +22,19 @@ test: ## format, lints, all tests, models, documentation: under 12 minutes on 2 
 
 test-mpi: ## MPI programs on Weft, the long form: stress, mpi4py's tests, deaths and cables
 	@scripts/setup.sh test mpi test-mpi
-	cargo build --release -p weft-cli -p weft-ofi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
 	@scripts/test-mpi.sh
 
 bench: ## every figure with its target: the floor, then Weft beside TCP and both MPI libraries
 	@scripts/setup.sh build mpi
-	cargo build --release -p weft-cli -p weft-ofi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
 	@scripts/weft.sh bench floor
 	@mkdir -p out && scripts/weft.sh compare --svg out/compare.svg
 	@scripts/weft.sh compare --mpi --svg out/compare-mpi.svg
 
-build: ## the `weft` command and the provider for MPI, optimized, in target/release
+build: ## the `weft` command and the libraries for MPI programs, optimized, in target/release
 	@scripts/setup.sh build
-	cargo build --release -p weft-cli -p weft-ofi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
 
 lint: ## formatting, clippy with warnings as errors, and the tidy rules
 	cargo fmt --all --check
@@ -61,7 +61,9 @@ clean: ## everything that was built; .venv too
 	cargo clean
 	rm -rf .venv out
 
-install: build ## `weft` into PREFIX/bin (/usr/local), the provider for MPI into PREFIX/lib/weft
+install: build ## `weft` into PREFIX/bin (/usr/local), what MPI programs need into PREFIX/lib/weft
 	install -Dm755 "$$(scripts/weft.sh --path)" $(DESTDIR)$(PREFIX)/bin/weft
 	install -Dm755 "$$(dirname "$$(scripts/weft.sh --path)")/libweft_fi.so" \
 		$(DESTDIR)$(PREFIX)/lib/weft/libweft-fi.so
+	install -Dm755 "$$(dirname "$$(scripts/weft.sh --path)")/libweft_mpi.so" \
+		$(DESTDIR)$(PREFIX)/lib/weft/libweft-mpi.so

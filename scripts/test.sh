@@ -41,8 +41,8 @@ docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps; }
 
 step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets -- -D warnings
-# The provider is no test's dependency, but MPI programs in tests load it.
-step "provider" cargo build -p weft-ofi
+# These are no test's dependency, but MPI programs in tests load them.
+step "libraries for MPI" cargo build -p weft-ofi -p weft-mpi
 step "tests" cargo test --workspace --no-fail-fast -- --show-output
 step "models of rings and doorbells (loom)" models
 step "documentation" docs

@@ -1,13 +1,13 @@
 /*
  * Two MPI ranks measured the way `weft bench` measures Weft: messages there and back, windows of 32
- * messages, barriers, broadcasts. Writes one JSON object per figure to standard output. `weft compare` compiles
- * and runs it; by hand:
+ * messages, barriers, broadcasts. Writes one JSON object per figure to standard output. `weft
+ * compare` compiles and runs it; by hand:
  *
  *   mpicc -O2 pair.c -o pair && mpiexec -n 2 ./pair NAME MS lat 8 4096 bw 1048576
  *
  * Arguments: the name to write as the device, milliseconds per figure, then the names of benchmarks
- * (lat, bw, barrier, bcast, allreduce, put, fadd), each followed by message sizes in bytes. Sizes mean
- * nothing to barrier and fadd.
+ * (lat, bw, barrier, bcast, cast, allreduce, put, fadd), each followed by message sizes in bytes.
+ * Sizes mean nothing to barrier and fadd.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -101,6 +101,15 @@ static void barriers(char *buf, int bytes, long times)
         MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Each rank in turn, so that none runs ahead of the others. */
+static void bcasts(char *buf, int bytes, long times)
+{
+    static int root;
+
+    for (long i = 0; i < times; i++, root = (root + 1) % ranks)
+        MPI_Bcast(buf, bytes, MPI_BYTE, root, MPI_COMM_WORLD);
+}
+
 /* Several broadcasts, then all have come: a root may be ahead of its receivers. */
 #define BROADCASTS 8
 static void broadcasts(char *buf, int bytes, long times)
@@ -181,8 +190,9 @@ static const struct bench {
 } benches[] = {
     {"lat", "rtt_us", there_and_back}, {"bw", "bandwidth_mb_s", windows},
     {"barrier", "time_us", barriers},  {"allreduce", "time_us", allreduces},
-    {"bcast", "bandwidth_mb_s", broadcasts},
+    {"cast", "bandwidth_mb_s", broadcasts},
     {"put", "time_us", puts_flushed},  {"fadd", "time_us", fetches},
+    {"bcast", "time_us", bcasts},
 };
 #define BENCHES (sizeof benches / sizeof *benches)
 
@@ -249,7 +259,8 @@ int main(int argc, char **argv)
     const struct bench *bench = NULL;
 
     if (argc < 4) {
-        fprintf(stderr, "usage: %s NAME MS {lat|bw|barrier|bcast|allreduce|put|fadd} SIZE...\n", argv[0]);
+        fprintf(stderr, "usage: %s NAME MS {lat|bw|barrier|bcast|cast|allreduce|put|fadd} SIZE...\n",
+                argv[0]);
         return 2;
     }
     pin();

@@ -107,6 +107,17 @@ pub fn provider(weft: &str) -> Option<PathBuf> {
     found
 }
 
+/// The provider, if the library that has Weft do collective operations is there as well; says so
+/// loudly if it is not.
+pub fn collectives(weft: &str) -> Option<PathBuf> {
+    let provider = provider(weft)?;
+    if Path::new(weft).parent()?.join("libweft_mpi.so").exists() {
+        return Some(provider);
+    }
+    println!("SKIPPED: libweft_mpi.so is not built: cargo build -p weft-mpi");
+    None
+}
+
 /// MPI jobs one after the other: most of them spin, and tests run side by side.
 pub fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());

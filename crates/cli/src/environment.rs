@@ -16,6 +16,9 @@ pub struct Args {
     /// Weft's provider libweft-fi.so, or its directory [default: beside this program, or ../lib]
     #[arg(long, value_name = "FILE")]
     provider: Option<PathBuf>,
+    /// Also what has Weft do collective operations, for a launcher that passes LD_PRELOAD on
+    #[arg(long)]
+    collectives: bool,
     /// As lines for a shell (the default): eval "$(weft env)"
     #[arg(long, conflicts_with = "json")]
     sh: bool,
@@ -45,6 +48,9 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
                 all.push(one);
             }
         }
+    }
+    if args.collectives {
+        all.push(("LD_PRELOAD", provider.collectives()?.preload));
     }
     if args.json {
         let map: serde_json::Map<String, serde_json::Value> =

@@ -17,7 +17,8 @@ use crate::eq::{self, Events};
 use crate::fail::{Fail, call};
 use crate::object::{Object, give, head, of, ops, table, take, unused};
 
-type Bytes = [u8; ADDRESS_LEN];
+/// An address.
+pub type Bytes = [u8; ADDRESS_LEN];
 
 /// An address that was inserted.
 struct Known {
@@ -64,7 +65,7 @@ static AV_OPS: fi_ops_av = fi_ops_av {
     remove: Some(remove),
     lookup: Some(lookup),
     straddr: Some(straddr),
-    av_set: Some(no_av_set),
+    av_set: Some(crate::av_set::open),
     insert_auth_key: None,
     lookup_auth_key: None,
     set_user_id: None,
@@ -133,7 +134,15 @@ impl Vector {
         Ok(())
     }
 
-    fn lookup(&self, number: u64) -> Option<Bytes> {
+    /// The numbers of all addresses.
+    pub fn numbers(&self) -> Vec<fi_addr_t> {
+        let state = self.state();
+        let used = state.known.iter().enumerate().filter(|(_, known)| known.uses > 0);
+        used.map(|(number, _)| number as fi_addr_t).collect()
+    }
+
+    /// The address with a number.
+    pub fn lookup(&self, number: u64) -> Option<Bytes> {
         let state = self.state();
         let known = state.known.get(usize::try_from(number).ok()?)?;
         (known.uses > 0).then_some(known.bytes)
@@ -327,15 +336,6 @@ unsafe extern "C" fn no_insertsym(
     _: usize,
     _: *mut fi_addr_t,
     _: u64,
-    _: *mut c_void,
-) -> c_int {
-    -FI_ENOSYS
-}
-
-unsafe extern "C" fn no_av_set(
-    _: *mut fid_av,
-    _: *mut fi_av_set_attr,
-    _: *mut *mut fid_av_set,
     _: *mut c_void,
 ) -> c_int {
     -FI_ENOSYS

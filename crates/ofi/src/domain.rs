@@ -78,7 +78,7 @@ static DOMAIN_OPS: fi_ops_domain = fi_ops_domain {
     stx_ctx: Some(no_stx_ctx),
     srx_ctx: Some(no_srx_ctx),
     query_atomic: Some(ep::query_atomic),
-    query_collective: Some(no_query_collective),
+    query_collective: Some(ep::query_collective),
     endpoint2: Some(endpoint2),
 };
 
@@ -246,15 +246,6 @@ unsafe extern "C" fn no_srx_ctx(
     _: *mut fi_rx_attr,
     _: *mut *mut fid_ep,
     _: *mut c_void,
-) -> c_int {
-    -FI_ENOSYS
-}
-
-unsafe extern "C" fn no_query_collective(
-    _: *mut fid_domain,
-    _: fi_collective_op,
-    _: *mut fi_collective_attr,
-    _: u64,
 ) -> c_int {
     -FI_ENOSYS
 }

@@ -8,10 +8,12 @@
 //! | `info` | what the provider offers, and whether an application wants that | `fi_getinfo` |
 //! | `fabric`, `domain` | what the other objects belong to | `fi_fabric`, `fi_domain` |
 //! | `av` | addresses of peers; their numbers are Weft's peer numbers | `fi_av_open` |
+//! | `av_set` | who takes part in collective operations | `fi_av_set` |
 //! | `mr` | memory that peers may reach | `fi_mr_reg` |
 //! | `cq`, `cntr`, `eq` | how the ends of operations, and events, are told | `fi_cq_open`, ... |
 //! | `poll` | several queues and counters looked at as one | `fi_poll_open` |
 //! | `abroad` | whether the process has to do with other nodes | |
+//! | `collectives` | groups on an endpoint, for `libweft-mpi.so` | |
 //! | `ep` | the endpoint: messages, tagged messages, remote memory, atomics | `fi_endpoint` |
 //!
 //! An endpoint here is one of [`weft::endpoint`], with two additions: where an operation's end is
@@ -24,7 +26,9 @@
 pub mod abi;
 mod abroad;
 mod av;
+mod av_set;
 mod cntr;
+mod collectives;
 mod core;
 mod cq;
 mod domain;

@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 
 use crate::abi::{fi_context, fi_provider, version};
 use crate::core::core;
-use crate::{fabric, info};
+use crate::{collectives, fabric, info};
 
 /// The newest version of the interface that the provider is written for. libfabric passes over a
 /// provider whose version is older than the one that an application asks for; nothing in the
@@ -53,5 +53,6 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
         crate::ep::LISTEN,
         c"1: hear processes on other nodes from the start, not from the first address there on",
     );
+    collectives::offer();
     provider()
 }

@@ -31,6 +31,11 @@ pub const KNOWN: &[Variable] = &[
         "the way of barriers",
     ),
     variable("WEFT_CMA", "auto, off", "cross-memory attach for large messages within a node"),
+    variable(
+        "WEFT_COLLECTIVES",
+        "barrier,bcast,allreduce, all, none",
+        "what MPI operations Weft does",
+    ),
     variable("WEFT_DEVICE", "composite, shm, ether, loopback", "the device to use"),
     variable("WEFT_ETHERTYPE", "0x88b5", "the EtherType of the packet link's frames"),
     variable("WEFT_FAULT", "loss=1%,dup=1%,seed=7", "faults that links make on purpose, for tests"),

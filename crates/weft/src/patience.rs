@@ -149,7 +149,8 @@ impl Patience {
             self.idle_yield_ns = now_ns;
         }
         self.idle_last_ns = now_ns;
-        let waited = now_ns - self.idle_since_ns;
+        // Of several threads another one may have been told a later time.
+        let waited = now_ns.saturating_sub(self.idle_since_ns);
         if self.polls() == CROWDED_POLLS {
             self.crowded = self.crowded.saturating_sub(1);
             let wait = rounds < IDLE_CROWDED_ROUNDS;
@@ -157,7 +158,7 @@ impl Patience {
         }
         if waited > IDLE_NS {
             Next::Sleep
-        } else if now_ns - self.idle_yield_ns >= YIELD_INTERVAL_NS {
+        } else if now_ns.saturating_sub(self.idle_yield_ns) >= YIELD_INTERVAL_NS {
             self.idle_yield_ns = now_ns;
             Next::Yield
         } else {

@@ -7,6 +7,7 @@ mod devices;
 mod groups;
 mod links;
 mod mpi;
+mod mpi_collectives;
 mod mpi_refused;
 mod processes;
 mod survey;

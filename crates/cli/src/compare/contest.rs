@@ -1,8 +1,8 @@
 //! `weft compare --mpi`: MPICH and Open MPI on Weft beside the same libraries on their own
 //! transports, running the same program.
 
-use super::contender::{Contender, Means, Reach};
-use super::mpi::MpiRun;
+use super::contender::{AMONG, Contender, Means, Reach};
+use super::mpi::{Mpi, MpiRun};
 use super::targets::{Bound, Key, Target, key, target};
 use super::{Args, mpis};
 use crate::CliError;
@@ -23,6 +23,9 @@ const RUNS: [(Option<Reach>, u32, &str, &str); 4] = [
     (Some(Reach::Within), CROWD, "barrier 0", ""),
     (Some(Reach::Between), 2, "put 8 fadd 8", ""),
 ];
+
+/// What is measured among nodes on a switch: on Weft with and without its collective operations.
+const AMONG_WORDS: &str = "barrier 0 bcast 8 1024 16384 65536 1048576 allreduce 8";
 
 /// The libraries that are installed, on Weft and on their own transports.
 ///
@@ -54,22 +57,61 @@ pub fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
                     let provider = provider.as_ref().filter(|_| weft);
                     let words = words.split(' ').map(String::from).collect();
                     let (mpi, provider) = (mpi.clone(), provider.cloned());
-                    let means = Means::Mpi(MpiRun { mpi, provider, ranks, words });
+                    let means = Means::Mpi(MpiRun { mpi, provider, preload: None, ranks, words });
                     all.push(Contender { label: label.into(), reach: at, means });
                 }
             }
         }
     }
+    if lab && !args.quick {
+        for (brand, mpi) in &mpis {
+            all.extend(among(args, *brand, mpi)?);
+        }
+    }
     Ok(all)
+}
+
+/// A library among nodes on a switch: on Weft with Weft's collective operations, on Weft without,
+/// and by TCP.
+fn among(args: &Args, brand: Brand, mpi: &Mpi) -> Result<Vec<Contender>, CliError> {
+    let labels = [collectives(brand), label(brand, Reach::Among, true)];
+    let own = label(brand, Reach::Among, false);
+    let mut all = Vec::new();
+    for label in labels.into_iter().chain([own]) {
+        if !args.only.is_empty() && !args.only.iter().any(|o| label.contains(o.as_str())) {
+            continue;
+        }
+        let provider = match label == own {
+            true => None,
+            false => Some(Provider::find(args.provider.as_deref())?),
+        };
+        let preload = match &provider {
+            Some(provider) if label == labels[0] => Some(provider.collectives()?.preload),
+            _ => None,
+        };
+        let words = AMONG_WORDS.split(' ').map(String::from).collect();
+        let means = Means::Mpi(MpiRun { mpi: mpi.clone(), provider, preload, ranks: AMONG, words });
+        all.push(Contender { label: label.into(), reach: Reach::Among, means });
+    }
+    Ok(all)
+}
+
+/// A library on Weft among nodes, with Weft's collective operations.
+fn collectives(brand: Brand) -> &'static str {
+    match brand {
+        Brand::Mpich => "mpich weft collectives",
+        Brand::OpenMpi => "openmpi weft collectives",
+    }
 }
 
 fn label(brand: Brand, reach: Reach, weft: bool) -> &'static str {
     match (brand, reach, weft) {
         (Brand::Mpich, Reach::Within, true) => "mpich weft shm",
         (Brand::Mpich, Reach::Within, false) => "mpich shm",
-        // No MPI program runs on Weft there.
-        (Brand::Mpich, Reach::Among, _) => "mpich tcp, nodes",
-        (Brand::OpenMpi, Reach::Among, _) => "openmpi tcp, nodes",
+        (Brand::Mpich, Reach::Among, true) => "mpich weft, nodes",
+        (Brand::OpenMpi, Reach::Among, true) => "openmpi weft, nodes",
+        (Brand::Mpich, Reach::Among, false) => "mpich tcp, nodes",
+        (Brand::OpenMpi, Reach::Among, false) => "openmpi tcp, nodes",
         (Brand::Mpich, Reach::Between, true) => "mpich weft ether",
         (Brand::Mpich, Reach::Between, false) => "mpich tcp",
         (Brand::OpenMpi, Reach::Within, true) => "openmpi weft shm",
@@ -121,6 +163,18 @@ pub fn targets() -> Vec<Target> {
         ranks(CROWD, same("barrier of 32, Open MPI", "barrier", 0, OpenMpi, within, AtMost(1.0))),
         same("Ethernet put of 8 B, MPICH", "put", 8, Mpich, between, AtMost(0.5)),
         same("Ethernet fetch-and-add, MPICH", "fadd", 8, Mpich, between, AtMost(0.5)),
+    ]);
+    // Weft's own collective operations against the library's, both on Weft.
+    let own = |name, bench, bytes, brand| {
+        let (ours, base) =
+            (key(bench, collectives(brand), bytes), of(bench, bytes, brand, Reach::Among, true));
+        target(name, ours, AtMost(0.7), base)
+    };
+    all.extend([
+        own("barrier of 8 nodes, MPICH", "barrier", 0, Mpich),
+        own("barrier of 8 nodes, Open MPI", "barrier", 0, OpenMpi),
+        own("broadcast of 64 KiB to 8 nodes, MPICH", "bcast", 64 << 10, Mpich),
+        own("broadcast of 64 KiB to 8 nodes, Open MPI", "bcast", 64 << 10, OpenMpi),
     ]);
     all
 }
@@ -187,9 +241,11 @@ mod tests {
     #[test]
     fn every_target_names_a_contender() {
         let all = targets();
-        assert_eq!(all.len(), 20);
-        assert!(
-            all.iter().all(|t| t.ours.device.contains("weft") && !t.base.device.contains("weft"))
-        );
+        assert_eq!(all.len(), 24);
+        let own = |t: &&Target| t.ours.device.contains("collectives");
+        assert!(all.iter().filter(own).all(|t| t.base.device.contains("weft, nodes")));
+        let others = || all.iter().filter(|t| !own(t));
+        assert!(others().all(|t| t.ours.device.contains("weft")));
+        assert!(others().all(|t| !t.base.device.contains("weft")));
     }
 }

@@ -149,7 +149,8 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     };
     let barrier = MPI_BARRIER.map(String::from);
     let words = [plan(args).words(), barrier.to_vec()].concat();
-    let of = |mpi, ranks, words| Means::Mpi(MpiRun { mpi, provider: None, ranks, words });
+    let of =
+        |mpi, ranks, words| Means::Mpi(MpiRun { mpi, provider: None, preload: None, ranks, words });
     let own = |mpi| of(mpi, 2, words.clone());
     let (within, between) = (Reach::Within, Reach::Between);
     let full = !args.quick;
@@ -177,7 +178,7 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     if full {
         add("weft ether udp", between, weft("ether", &[("WEFT_LINKS", "udp")], &[]));
         for (brand, means) in mpis() {
-            let words = ["barrier", "0", "bcast", "65536", "1048576"].map(String::from);
+            let words = ["barrier", "0", "cast", "65536", "1048576"].map(String::from);
             let wide = of(means.clone(), AMONG, words.to_vec());
             add(&format!("{} tcp", brand.name()), between, own(means));
             add(&format!("{} tcp, nodes", brand.name()), Reach::Among, wide);

@@ -42,6 +42,8 @@ pub struct MpiRun {
     pub mpi: Mpi,
     /// Weft's provider; none where the library's own transport is measured.
     pub provider: Option<Provider>,
+    /// The library that has Weft do collective operations, if it is to.
+    pub preload: Option<String>,
     /// How many ranks.
     pub ranks: u32,
     /// What is measured: names of benchmarks, each with sizes after it.
@@ -76,6 +78,7 @@ impl MpiRun {
             hosts,
             ranks: self.ranks,
             variables: settings.map(|(name, value)| (name.to_string(), value)).collect(),
+            preload: self.preload.clone(),
             options: Vec::new(),
             program,
             // The benchmark chooses its processor itself, the same way for every library.

@@ -129,9 +129,9 @@ const NODES: &str = "weft ether, nodes";
 
 /// A broadcast to all nodes against the better MPI library over TCP.
 fn broadcast(name: &'static str, bytes: u64) -> Target {
-    let of = |device| Key { ranks: Some(AMONG), ..key("bcast", device, bytes) };
-    let rival = Some(of("mpich tcp, nodes"));
-    Target { rival, ..target(name, of(NODES), Bound::AtLeast(1.5), of("openmpi tcp, nodes")) }
+    let of = |bench, device| Key { ranks: Some(AMONG), ..key(bench, device, bytes) };
+    let (base, rival) = (of("cast", "openmpi tcp, nodes"), Some(of("cast", "mpich tcp, nodes")));
+    Target { rival, ..target(name, of("bcast", NODES), Bound::AtLeast(1.5), base) }
 }
 
 /// Something with all nodes against the same with two: what more receivers cost.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use weft_sys::fabric::{LibFabric, Wish, check_provider};
 use weft_sys::process::{self, Setup};
 
-use super::{Brand, Install, MpiError, Provider};
+use super::{Brand, Collectives, Install, MpiError, Provider};
 use crate::CliError;
 use crate::output::json_line;
 
@@ -21,6 +21,9 @@ pub struct Args {
     /// Weft's provider.
     #[arg(long)]
     provider: PathBuf,
+    /// The library for collective operations, if it is wanted.
+    #[arg(long)]
+    collectives: Option<PathBuf>,
     /// The library that would ask.
     #[arg(long, value_enum)]
     mpi: Brand,
@@ -66,6 +69,7 @@ pub fn examine(
     site: Site,
     install: &Install,
     provider: &Provider,
+    collectives: Option<&Collectives>,
     variables: &[(&str, String)],
 ) -> Result<Vec<String>, MpiError> {
     let libfabric = install.libfabric()?;
@@ -85,6 +89,9 @@ pub fn examine(
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).args(["mpi-check", "--mpi", install.brand.name()]);
     command.arg("--libfabric").arg(&libfabric).arg("--provider").arg(&provider.file);
+    if let Some(collectives) = collectives {
+        command.arg("--collectives").arg(&collectives.file);
+    }
     if !elsewhere {
         command.envs(all().map(|(name, value)| (name, value)));
     }
@@ -167,8 +174,10 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 fn trouble(args: &Args) -> Option<String> {
     let file = args.provider.display();
-    if !args.provider.is_file() {
-        return Some(format!("there is no {file}: install Weft at the same place on all nodes"));
+    let wanted = std::iter::once(&args.provider).chain(&args.collectives);
+    if let Some(missing) = wanted.into_iter().find(|file| !file.is_file()) {
+        let missing = missing.display();
+        return Some(format!("there is no {missing}: install Weft at the same place on all nodes"));
     }
     // What the provider itself would read only when the program has started.
     if let Err(why) = weft::context::ContextOptions::from_env() {

@@ -64,6 +64,25 @@ pub enum MpiError {
         /// Where it was looked for.
         places: String,
     },
+    /// The library for collective operations is not found.
+    #[error(
+        "libweft-mpi.so, which has Weft do collective operations, is not found: it was looked for \
+         in {places}; `make install` puts it beside the provider (a build alone: cargo build -p \
+         weft-mpi)"
+    )]
+    NoCollectives {
+        /// Where it was looked for.
+        places: String,
+    },
+    /// A path that the dynamic loader cannot be told.
+    #[error(
+        "{path} cannot be preloaded, for its path has a blank or a colon in it: install Weft at \
+         another place"
+    )]
+    NotPreloadable {
+        /// The path.
+        path: String,
+    },
     /// The provider or a node cannot be used.
     #[error("on {node}: {why}")]
     Unusable {

@@ -37,6 +37,8 @@ pub struct Launch<'a> {
     pub ranks: u32,
     /// Variables for all ranks.
     pub variables: Vec<(String, String)>,
+    /// `LD_PRELOAD` for the ranks, and for nothing else that the launcher starts.
+    pub preload: Option<String>,
     /// Options for the launcher, as its own documentation has them.
     pub options: Vec<OsString>,
     /// The program and its arguments.
@@ -74,6 +76,12 @@ impl Launch<'_> {
                     command.args(self.agent_option()).arg(agent);
                 }
             }
+        }
+        if let Some(preload) = &self.preload {
+            match self.install.brand {
+                Brand::Mpich => command.args(["-genv", "LD_PRELOAD", preload]),
+                Brand::OpenMpi => command.args(["-x", &format!("LD_PRELOAD={preload}")]),
+            };
         }
         command.args(&self.options).args(["-n", &self.ranks.to_string()]).args(&self.program);
         Ok((command, setup))

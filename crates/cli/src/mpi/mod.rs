@@ -18,5 +18,5 @@ pub use install::{Install, Version};
 pub use launch::{Hosts, Launch};
 pub use launcher::Launcher;
 pub use linked::{Linked, linked};
-pub use provider::Provider;
+pub use provider::{Collectives, Provider};
 pub use settings::{Transport, variables};

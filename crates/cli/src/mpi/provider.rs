@@ -8,6 +8,18 @@ use super::MpiError;
 /// The name that libfabric looks for, and the one that a build gives it.
 const NAMES: [&str; 2] = ["libweft-fi.so", "libweft_fi.so"];
 
+/// The same for the library that goes with it.
+const COLLECTIVES: [&str; 2] = ["libweft-mpi.so", "libweft_mpi.so"];
+
+/// The library that has Weft do the collective operations of an MPI program, found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collectives {
+    /// The file.
+    pub file: PathBuf,
+    /// The value of `LD_PRELOAD` for the ranks.
+    pub preload: String,
+}
+
 /// Weft's provider, found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
@@ -43,6 +55,32 @@ impl Provider {
                 Err(MpiError::NoProvider { places: places.join(", ") })
             }
         }
+    }
+
+    /// The library that has Weft do collective operations, which is built and installed with the
+    /// provider: as a value of `LD_PRELOAD`, with what stands there already.
+    ///
+    /// # Errors
+    /// When it is not beside the provider, or its path cannot be preloaded.
+    pub fn collectives(&self) -> Result<Collectives, MpiError> {
+        let folders = self.file.ancestors().skip(1).take(2);
+        let files = folders.flat_map(|folder| COLLECTIVES.map(|name| folder.join(name)));
+        let files: Vec<PathBuf> = files.collect();
+        let Some(file) = files.iter().find(|file| file.is_file()).cloned() else {
+            let places: Vec<_> = files.iter().map(|p| p.display().to_string()).collect();
+            return Err(MpiError::NoCollectives { places: places.join(", ") });
+        };
+        let name = file.display().to_string();
+        // The dynamic loader takes both for the end of a name.
+        if name.contains([' ', ':']) {
+            return Err(MpiError::NotPreloadable { path: name });
+        }
+        let before = std::env::var("LD_PRELOAD").unwrap_or_default();
+        let preload = match before.is_empty() || before.split([' ', ':']).any(|b| b == name) {
+            true => name,
+            false => format!("{name}:{before}"),
+        };
+        Ok(Collectives { file, preload })
     }
 
     fn at(file: &Path) -> Result<Provider, MpiError> {
@@ -98,6 +136,12 @@ mod tests {
         let folder_itself = fs::canonicalize(&folder).unwrap();
         assert_eq!(found.directory, folder_itself);
         assert_eq!(Provider::find(Some(&folder.join(NAMES[0]))).unwrap(), found);
+        let missing = found.collectives().unwrap_err().to_string();
+        assert!(missing.contains(COLLECTIVES[0]), "{missing}");
+        fs::write(folder.join(COLLECTIVES[1]), "").unwrap();
+        let collectives = found.collectives().unwrap();
+        assert_eq!(collectives.file, folder_itself.join(COLLECTIVES[1]));
+        assert!(collectives.preload.starts_with(&collectives.file.display().to_string()));
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -48,6 +48,10 @@ pub struct Args {
     /// Weft's provider libweft-fi.so, or its directory [default: beside this program, or ../lib]
     #[arg(long, value_name = "FILE")]
     provider: Option<PathBuf>,
+    /// Have Weft do collective operations, too: MPI_Barrier, MPI_Bcast, MPI_Allreduce (some of them
+    /// by WEFT_COLLECTIVES)
+    #[arg(long)]
+    collectives: bool,
     /// By what messages travel: Weft, or for comparison the MPI's own shared memory and TCP
     #[arg(long, value_enum, default_value = "weft")]
     transport: Transport,
@@ -83,6 +87,14 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     if provider.is_some() {
         install.libfabric()?;
     }
+    let collectives = match (&provider, args.collectives) {
+        (Some(provider), true) => Some(provider.collectives()?),
+        (None, true) => {
+            let why = "--collectives goes with Weft only: leave out --transport own";
+            return Err(CliError::Usage(why.into()));
+        }
+        (_, false) => None,
+    };
     // Before anything is started that would have to be ended.
     let errand = Errand::prepare()?;
     let stage = stage(args)?;
@@ -90,7 +102,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     if let Some(provider) = &provider {
         for site in stage.sites()? {
             let node = site.name.clone();
-            for note in examine(site, &install, provider, &settings)? {
+            for note in examine(site, &install, provider, collectives.as_ref(), &settings)? {
                 eprintln!("weft mpirun: on {node}: {note}");
             }
         }
@@ -117,6 +129,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         hosts: stage.hosts(),
         ranks: args.ranks,
         variables: all,
+        preload: collectives.map(|collectives| collectives.preload),
         options: options.collect(),
         program,
         bind: true,

@@ -9,21 +9,11 @@
 //! (see `cq`).
 #![allow(non_camel_case_types, missing_docs, clippy::type_complexity)]
 
+mod collective;
 mod generated;
 
+pub use collective::*;
 pub use generated::*;
-
-/// Structures that are only passed by or not at all.
-macro_rules! opaque {
-    ($($name:ident),*) => { $(
-        #[repr(C)]
-        pub struct $name { _private: [u8; 0] }
-    )* };
-}
-
-opaque!(fi_av_set_attr, fid_av_set, fi_collective_attr);
-
-pub type fi_collective_op = u32;
 
 /// No address: any source, or not known.
 pub const FI_ADDR_UNSPEC: fi_addr_t = u64::MAX;

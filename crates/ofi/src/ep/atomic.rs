@@ -40,7 +40,8 @@ enum Call {
     Compare,
 }
 
-fn scalar(datatype: fi_datatype) -> Option<Scalar> {
+/// A type of elements, as Weft knows it.
+pub fn scalar(datatype: fi_datatype) -> Option<Scalar> {
     Some(match datatype {
         FI_INT8 => Scalar::I8,
         FI_UINT8 => Scalar::U8,
@@ -62,7 +63,8 @@ fn scalar(datatype: fi_datatype) -> Option<Scalar> {
     })
 }
 
-fn operation(op: fi_op) -> Option<AtomicOp> {
+/// An operation, as Weft knows it.
+pub fn operation(op: fi_op) -> Option<AtomicOp> {
     Some(match op {
         FI_MIN => AtomicOp::Min,
         FI_MAX => AtomicOp::Max,

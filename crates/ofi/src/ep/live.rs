@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use weft::endpoint::{Access, Endpoint, Matched, Occurrence, Placed, Status, Turn};
 use weft::error::Error;
 
+use super::collective::Circles;
 use super::group::Groups;
 use super::mark::{Kind, Mark};
 use crate::abi::*;
@@ -18,6 +19,7 @@ use crate::cntr::Counter;
 use crate::core::{Level, Part, core, log};
 use crate::cq::{Entry, Failure, Queue};
 use crate::domain::Shared;
+use crate::eq::Events;
 use crate::fail::Fail;
 
 /// The parameter's name: users set `FI_WEFT_LISTEN`.
@@ -48,6 +50,8 @@ pub struct Bound {
     pub receive: Option<Told>,
     /// By class, as in [`COUNTED`].
     pub counters: [Option<Arc<Counter>>; 6],
+    /// Where is told that a group was joined.
+    pub events: Option<Arc<Events>>,
 }
 
 impl Bound {
@@ -96,6 +100,8 @@ pub struct State {
     /// Messages taken out of the matching, by the context they were claimed with.
     pub claimed: HashMap<u64, Matched>,
     pub groups: Groups,
+    /// What it does together with others.
+    pub circles: Circles,
     /// Peers whose death has been told.
     mourned: Vec<u32>,
 }
@@ -253,6 +259,9 @@ impl Live {
         match occurrence {
             Occurrence::Ended { cookie, result, placed } => {
                 let mark = Mark(cookie.mark);
+                if let Some(at) = mark.joins() {
+                    return state.circles.joined(at as usize, result.map(drop));
+                }
                 if let Err(error) = &result {
                     state.mourn(error);
                 }
@@ -393,7 +402,7 @@ pub fn entry(
 ) -> Entry {
     let envelope = &status.envelope;
     let kind = mark.kind();
-    let mut flags = flags_of(kind);
+    let mut flags = if mark.is_collective() { FI_COLLECTIVE } else { flags_of(kind) };
     let mut buf = 0;
     if let Some(placed) = placed {
         buf = mark.base().unwrap_or(0) + placed.offset;

@@ -37,6 +37,10 @@ const MANY: u64 = 1 << 5;
 /// It only shows that what went before it has arrived: how it ends itself does not matter.
 const PROBE: u64 = 1 << 6;
 
+/// It is a collective operation; the rest of the word is 1 more than the place of the group that is
+/// being joined, or 0.
+const COLLECTIVE: u64 = 1 << 7;
+
 const REST: u32 = 8;
 
 /// See the module's page.
@@ -63,6 +67,28 @@ impl Mark {
     /// A part whose own result does not matter.
     pub fn probe(self) -> Mark {
         Mark(self.0 | PROBE)
+    }
+
+    /// A collective operation.
+    pub fn collective(self) -> Mark {
+        Mark(self.0 | COLLECTIVE)
+    }
+
+    /// The one by which the group at a place is joined.
+    pub fn joining(self, at: u32) -> Mark {
+        Mark(self.0 | COLLECTIVE | (u64::from(at) + 1) << REST)
+    }
+
+    #[inline]
+    pub fn is_collective(self) -> bool {
+        self.0 & COLLECTIVE != 0
+    }
+
+    /// The place of the group that it joins.
+    #[inline]
+    pub fn joins(self) -> Option<u32> {
+        let place = (self.0 >> REST) as u32;
+        if self.is_collective() { place.checked_sub(1) } else { None }
     }
 
     #[inline]
@@ -108,6 +134,10 @@ mod tests {
         let addr = 0x00ff_ffff_ffff_f123;
         let many = Mark::new(Kind::Receive, false).many(addr);
         assert_eq!((many.kind(), many.told(), many.base()), (Kind::Receive, false, Some(addr)));
+        let collective = Mark::new(Kind::Atomic, true).collective();
+        assert!(collective.is_collective() && collective.told() && collective.joins().is_none());
+        assert_eq!(Mark::new(Kind::Atomic, false).joining(7).joins(), Some(7));
+        assert_eq!((many.joins(), many.is_collective()), (None, false));
         let part = Mark::new(Kind::Write, true).part(u32::MAX).probe();
         assert_eq!((part.group(), part.base(), part.is_probe()), (Some(u32::MAX), None, true));
     }

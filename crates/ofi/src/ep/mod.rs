@@ -1,6 +1,7 @@
 //! The endpoint: how it is set up. What it does then is in the modules below.
 
 mod atomic;
+mod collective;
 mod group;
 mod live;
 mod mark;
@@ -22,14 +23,17 @@ use weft_wire::{ADDRESS_LEN, Envelope};
 use crate::abi::*;
 use crate::av::Av;
 use crate::cntr::Cntr;
+use crate::collectives;
 use crate::core::{Level, Part, log};
 use crate::cq::Cq;
 use crate::domain::Shared;
+use crate::eq::Eq;
 use crate::fail::{Fail, call, post};
 use crate::info::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX};
 use crate::object::{Object, give, head, of, ops, table, take};
 
 pub use atomic::query_atomic;
+pub use collective::query as query_collective;
 use live::{Bound, State, Told};
 pub use live::{LISTEN, Live};
 
@@ -81,7 +85,7 @@ static CM_OPS: fi_ops_cm = fi_ops_cm {
     accept: Some(no_accept),
     reject: Some(no_reject),
     shutdown: Some(no_shutdown),
-    join: Some(no_join),
+    join: Some(collective::join),
 };
 
 /// `fi_endpoint`.
@@ -114,7 +118,7 @@ pub fn open(
         rma: table(&rma::OPS),
         tagged: table(&tagged::OPS),
         atomic: table(&atomic::OPS),
-        collective: std::ptr::null_mut(),
+        collective: table(&collective::OPS).cast(),
     };
     Ok(give(Ep {
         handle,
@@ -154,7 +158,11 @@ impl Ep {
         let bound = setup.as_mut().ok_or(Fail::BAD_STATE)?;
         // SAFETY: the caller's promise; every object begins with its `fid`.
         match unsafe { (*other).fclass } {
-            FI_CLASS_EQ => Ok(()),
+            FI_CLASS_EQ => {
+                // SAFETY: the class says what it is.
+                bound.events = Some(Arc::clone(unsafe { of::<Eq, _>(other) }.events()));
+                Ok(())
+            }
             FI_CLASS_AV => {
                 // SAFETY: the class says what it is.
                 bound.av = Some(Arc::clone(unsafe { of::<Av, _>(other) }.vector()));
@@ -211,7 +219,9 @@ impl Ep {
             }
             setup.take().ok_or(Fail::BAD_STATE)?
         };
-        self.live.enable(bound)
+        self.live.enable(bound)?;
+        collectives::joined(&self.live, self.caps);
+        Ok(())
     }
 }
 
@@ -410,15 +420,5 @@ unsafe extern "C" fn no_reject(_: *mut fid_pep, _: fid_t, _: *const c_void, _: u
 }
 
 unsafe extern "C" fn no_shutdown(_: *mut fid_ep, _: u64) -> c_int {
-    -FI_ENOSYS
-}
-
-unsafe extern "C" fn no_join(
-    _: *mut fid_ep,
-    _: *const c_void,
-    _: u64,
-    _: *mut *mut fid_mc,
-    _: *mut c_void,
-) -> c_int {
     -FI_ENOSYS
 }

@@ -51,13 +51,14 @@ pub const PRIMARY: u64 = FI_MSG
 pub const SECONDARY: u64 = FI_MULTI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 /// What is there only if asked for, because it costs something.
-pub const ON_DEMAND: u64 = FI_SOURCE | FI_RMA_EVENT;
+pub const ON_DEMAND: u64 = FI_SOURCE | FI_RMA_EVENT | FI_COLLECTIVE;
 
 /// Everything that may be asked for.
 pub const CAPS: u64 = PRIMARY | SECONDARY | ON_DEMAND;
 
 /// The part of it that speaks of transmitting.
-pub const TX_CAPS: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE;
+pub const TX_CAPS: u64 =
+    FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_COLLECTIVE | FI_SEND | FI_READ | FI_WRITE;
 
 /// The part of it that speaks of receiving.
 pub const RX_CAPS: u64 = FI_MSG

@@ -45,6 +45,8 @@ pub struct Node {
     /// In the order send, receive, read, write, remote read, remote write.
     pub counters: [*mut fid_cntr; 6],
     pub av: *mut fid_av,
+    /// Where joining a group is told; null for endpoints that do not.
+    pub events: *mut fid_eq,
     pub name: [u8; 64],
 }
 
@@ -188,6 +190,13 @@ impl Net {
             ok(fid_op!(ep, bind, counter.cast(), class));
             counter
         });
+        let mut events = null_mut();
+        if wishes.caps & FI_COLLECTIVE != 0 {
+            // SAFETY: zero is a value of all its fields.
+            let mut attr: fi_eq_attr = unsafe { std::mem::zeroed() };
+            ok(op!(self.fabric, ops.eq_open, &mut attr, &mut events, null_mut()));
+            ok(fid_op!(ep, bind, events.cast(), 0));
+        }
         ok(fid_op!(ep, control, FI_ENABLE, null_mut()));
         let (mut name, mut len) = ([0; 64], 64);
         // SAFETY: an enabled endpoint has a name, for which there is room.
@@ -196,7 +205,7 @@ impl Net {
             getname(ep.cast(), name.as_mut_ptr().cast(), &mut len)
         });
         assert_eq!(len, 64);
-        Node { ep, transmit, receive, counters, av, name }
+        Node { ep, transmit, receive, counters, av, events, name }
     }
 
     /// Keeps everyone going.
@@ -311,6 +320,9 @@ impl Drop for Net {
             }
             node.counters.iter().for_each(|counter| ok(close(*counter)));
             ok(close(node.av));
+            if !node.events.is_null() {
+                ok(close(node.events));
+            }
         }
         ok(close(self.domain));
         ok(close(self.fabric));

@@ -6,11 +6,12 @@
 //! order. `data` is a digest of what the sender believes to take part in.
 //!
 //! When a rank fails (a peer has died, or does something else), it tells so in place of every
-//! message that it still owed, and takes what it was still owed into nothing. And it tells all, and
-//! with that no collective operation of the job ends well any more: so a failure reaches also those
-//! who exchange nothing with the dead, but are ahead, and wait for one that has given up. Nobody
-//! waits for ever, and nothing is left.
+//! message that it still owed, and takes what it was still owed into nothing. And it tells all of
+//! its team, the job or a group, and with that no collective operation of that team ends well any
+//! more: so a failure reaches also those who exchange nothing with the dead, but are ahead, and
+//! wait for one that has given up. Nobody waits for ever, and nothing is left. Other teams go on.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weft_proto::msg::matching::Want;
@@ -26,8 +27,12 @@ use crate::error::Error;
 /// In `flags`: the sender has failed; `data` is 1 + the rank that died, or 0.
 const FAILED: u8 = 1;
 
-/// The tag of a message that belongs to no operation: its sender gives up. `data` as in [`FAILED`].
-const BROKEN: u64 = u64::MAX;
+/// In `flags`: the message belongs to no operation: its sender gives up. The tag is the team's id,
+/// `data` as in [`FAILED`].
+const BROKEN: u8 = 2;
+
+/// The id of the team of all ranks of a job.
+const JOB: u64 = 0;
 
 /// Bytes that are combined at one go: operands and result fit the nearest cache.
 const CHUNK: usize = 4 << 10;
@@ -37,8 +42,10 @@ const CHUNK: usize = 4 << 10;
 pub(crate) struct Team {
     /// The peers by their rank in the team; `None` where they have the same numbers.
     pub(crate) members: Option<Arc<[u32]>>,
+    /// [`JOB`], or the group's.
+    id: u64,
     /// The tag of all messages of one operation.
-    pub(crate) tag: u64,
+    tag: u64,
 }
 
 impl Team {
@@ -46,6 +53,47 @@ impl Team {
         let member = |members: &Arc<[u32]>| members.get(rank as usize).copied();
         PeerId(self.members.as_ref().map_or(Some(rank), member).unwrap_or(u32::MAX))
     }
+
+    fn rank(&self, peer: PeerId) -> Option<u32> {
+        match &self.members {
+            None => Some(peer.0),
+            Some(members) => members.iter().position(|m| *m == peer.0).map(|rank| rank as u32),
+        }
+    }
+
+    /// What another rank says when it gives up.
+    fn said(&self, data: u64, by: PeerId) -> Error {
+        match data.checked_sub(1) {
+            Some(dead) => Error::PeerDead {
+                peer: self.peer(dead as u32),
+                name: "a rank of the same collective operation".into(),
+                why: match &self.members {
+                    None => format!("rank {by} says so"),
+                    Some(_) => "another member says so".into(),
+                },
+            },
+            None => Error::Mismatch { peer: by, why: "gave a collective operation up".into() },
+        }
+    }
+
+    /// How it says so.
+    fn to_say(&self, error: &Error) -> u64 {
+        match error {
+            Error::PeerDead { peer, .. } | Error::PeerClosed { peer, .. } => {
+                self.rank(*peer).map_or(0, |rank| 1 + u64::from(rank))
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What is known of a team.
+struct Known {
+    team: Team,
+    /// Its collective operations so far.
+    started: u64,
+    /// Why none ends well any more.
+    broken: Option<Error>,
 }
 
 /// Which message of a collective operation an operation is.
@@ -96,16 +144,54 @@ pub(super) struct Collectives {
     scratch: Vec<Vec<u8>>,
     left: Vec<u8>,
     right: Vec<u8>,
-    /// Why none ends well any more.
-    broken: Option<Error>,
-    /// Collective operations of the whole job so far.
-    pub(super) started: u64,
+    /// By their ids.
+    teams: HashMap<u64, Known>,
 }
 
 /// Scratch memory that is kept, pieces and bytes of each.
 const SCRATCH_KEPT: (usize, usize) = (4, 1 << 20);
 
 impl Collectives {
+    fn known(&mut self, id: u64, members: impl FnOnce() -> Option<Arc<[u32]>>) -> &mut Known {
+        self.teams.entry(id).or_insert_with(|| {
+            let team = Team { members: members(), id, tag: 0 };
+            Known { team, started: 0, broken: None }
+        })
+    }
+
+    /// The team of the next operation of the whole job.
+    pub(super) fn next_of_job(&mut self) -> Team {
+        Collectives::next(self.known(JOB, || None))
+    }
+
+    /// The same for a group with this id and these members.
+    pub(super) fn next_of(&mut self, id: u64, members: &[PeerId]) -> Team {
+        let members = || Some(members.iter().map(|peer| peer.0).collect());
+        Collectives::next(self.known(id, members))
+    }
+
+    /// A group's team.
+    pub(super) fn of(&mut self, id: u64, members: &[PeerId]) -> Team {
+        let members = || Some(members.iter().map(|peer| peer.0).collect());
+        self.known(id, members).team.clone()
+    }
+
+    /// Why no operation of a team ends well any more.
+    pub(super) fn failure(&self, id: u64) -> Option<&Error> {
+        self.teams.get(&id)?.broken.as_ref()
+    }
+
+    fn next(known: &mut Known) -> Team {
+        known.started += 1;
+        // Ids are random, so the numbers of two teams do not meet.
+        Team { tag: known.team.id.wrapping_add(known.started), ..known.team.clone() }
+    }
+
+    /// Forgets a group.
+    pub(super) fn forget(&mut self, id: u64) {
+        self.teams.remove(&id);
+    }
+
     fn take_scratch(&mut self, len: usize) -> Buf {
         if len == 0 {
             return Buf::empty();
@@ -209,7 +295,7 @@ impl Running {
     fn check(&self, status: &Status, wanted: usize) -> Result<(), Error> {
         let peer = PeerId(status.source);
         if status.envelope.flags & FAILED != 0 {
-            return Err(said(status.envelope.data, peer));
+            return Err(self.team.said(status.envelope.data, peer));
         }
         if status.envelope.data != self.digest || status.len != wanted {
             return Err(Error::Mismatch { peer, why: "does something else".into() });
@@ -221,66 +307,66 @@ impl Running {
 /// Whether a message says that a rank has given up.
 #[inline]
 pub(super) fn says_broken(envelope: &Envelope) -> bool {
-    (envelope.kind, envelope.tag) == (Kind::COLLECTIVE, BROKEN)
-}
-
-/// What another rank says when it gives up.
-fn said(data: u64, by: PeerId) -> Error {
-    match data.checked_sub(1) {
-        Some(dead) => Error::PeerDead {
-            peer: PeerId(dead as u32),
-            name: "a rank of the same collective operation".into(),
-            why: format!("rank {by} says so"),
-        },
-        None => Error::Mismatch { peer: by, why: "gave a collective operation up".into() },
-    }
-}
-
-/// How it says so.
-fn to_say(error: &Error) -> u64 {
-    match error {
-        Error::PeerDead { peer, .. } | Error::PeerClosed { peer, .. } => 1 + u64::from(peer.0),
-        _ => 0,
-    }
+    envelope.kind == Kind::COLLECTIVE && envelope.flags & BROKEN != 0
 }
 
 impl EndpointWork {
     /// Takes another rank's word that it gives up.
     #[cold]
     pub(super) fn take_broken(&mut self, source: PeerId, envelope: &Envelope) {
-        let own = envelope.data.checked_sub(1).and_then(|dead| self.death(PeerId(dead as u32)));
-        let error = own.cloned().unwrap_or_else(|| said(envelope.data, source));
-        self.break_all(&error);
+        let id = envelope.tag;
+        let known = match (id, self.groups.members_of(id)) {
+            (JOB, _) => self.collectives.known(JOB, || None),
+            // Of a group that is not here, any more or yet.
+            (_, None) => return,
+            (_, Some(peers)) => {
+                let members = || Some(peers.iter().map(|peer| peer.0).collect());
+                self.collectives.known(id, members)
+            }
+        };
+        let team = known.team.clone();
+        if team.rank(source).is_none() {
+            return;
+        }
+        let dead = envelope.data.checked_sub(1).map(|dead| team.peer(dead as u32));
+        let own = dead.and_then(|dead| self.death(dead)).cloned();
+        let error = own.unwrap_or_else(|| team.said(envelope.data, source));
+        self.break_all(id, &error);
     }
 
-    /// A rank has given up: no collective operation ends well any more.
+    /// A rank has given up: no collective operation of its team ends well any more.
     #[cold]
-    fn break_all(&mut self, error: &Error) {
-        if self.collectives.broken.is_none() {
-            self.collectives.broken = Some(error.clone());
+    pub(super) fn break_all(&mut self, id: u64, error: &Error) {
+        if let Some(known) = self.collectives.teams.get_mut(&id) {
+            known.broken.get_or_insert_with(|| error.clone());
         }
         for slot in self.ops.collectives() {
             let state = std::mem::replace(&mut self.ops.at(slot).state, State::Waiting);
-            if let State::Collective(mut running) = state {
-                running.fail(error.clone());
-                self.go_on(slot, running);
+            match state {
+                State::Collective(mut running) if running.team.id == id => {
+                    running.fail(error.clone());
+                    self.go_on(slot, running);
+                }
+                other => self.ops.at(slot).state = other,
             }
         }
     }
 
-    /// Tells all others that this rank gives up, once.
+    /// Tells all others of a team that this rank gives up, once.
     #[cold]
-    fn spread(&mut self, error: &Error) {
-        if self.collectives.broken.is_some() {
+    pub(super) fn spread(&mut self, team: &Team, error: &Error) {
+        let others = self.others;
+        let Some(known) = self.collectives.teams.get_mut(&team.id) else { return };
+        if known.broken.is_some() {
             return;
         }
-        self.collectives.broken = Some(error.clone());
-        let data = to_say(error);
-        let kind = Kind::COLLECTIVE;
-        let envelope = Envelope { tag: BROKEN, data, kind, ..Envelope::default() };
+        known.broken = Some(error.clone());
+        let (tag, data, kind) = (team.id, team.to_say(error), Kind::COLLECTIVE);
+        let envelope = Envelope { tag, data, kind, flags: BROKEN, ..Envelope::default() };
+        let size = team.members.as_ref().map_or(others as u32 + 1, |all| all.len() as u32);
         // The dead one's device refuses it, and to this rank itself it is no news.
-        for peer in 0..=self.others as u32 {
-            let _ = self.send_copy(PeerId(peer), &envelope, &[]);
+        for rank in 0..size {
+            let _ = self.send_copy(team.peer(rank), &envelope, &[]);
         }
     }
 
@@ -312,7 +398,7 @@ impl EndpointWork {
         };
         let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), work);
         let mut running = Box::new(running);
-        running.failed = self.collectives.broken.clone();
+        running.failed = self.collectives.failure(running.team.id).cloned();
         if running.failed.is_some() {
             (running.send, running.receive) = (Stage::Owed, Stage::Owed);
         } else {
@@ -441,9 +527,9 @@ impl EndpointWork {
         }
         let error = running.failed.clone();
         if let Some(error) = &error {
-            self.spread(error);
+            self.spread(&running.team, error);
         }
-        let data = error.as_ref().map_or(0, to_say);
+        let data = error.as_ref().map_or(0, |error| running.team.to_say(error));
         let farewell = Envelope { flags: FAILED, data, ..running.envelope() };
         let (mut send, mut receive) = (running.send, running.receive);
         for at in running.at.. {

@@ -15,18 +15,30 @@ const LOOK_INTERVAL: u32 = 32;
 pub(super) struct Door {
     me: Address,
     names: HashMap<(u64, u16, u64), PeerId>,
+    /// The node of each peer.
+    nodes: Vec<u64>,
     on_node: u32,
     empty_polls: u32,
 }
 
 impl Door {
     pub(super) fn new(me: Address) -> Door {
-        Door { me, names: HashMap::new(), on_node: 1, empty_polls: 0 }
+        Door { me, names: HashMap::new(), nodes: Vec::new(), on_node: 1, empty_polls: 0 }
     }
 
     /// How many processes of this node are known, this one included.
     pub(super) fn on_node(&self) -> u32 {
         self.on_node
+    }
+
+    /// The node of each peer, by its number.
+    pub(super) fn nodes(&self) -> &[u64] {
+        &self.nodes
+    }
+
+    /// This process's own number, once its address was named to it.
+    pub(super) fn own(&self) -> Option<PeerId> {
+        self.names.get(&(self.me.node, self.me.port, self.me.nonce)).copied()
     }
 }
 
@@ -44,6 +56,7 @@ impl EndpointWork {
         let peer = PeerId(door.names.len() as u32);
         self.device.associate(peer, address)?;
         door.names.insert(name, peer);
+        door.nodes.push(address.node);
         let itself = address.nonce == door.me.nonce;
         door.on_node += u32::from(address.node == door.me.node && !itself);
         Ok(peer)

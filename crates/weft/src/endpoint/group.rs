@@ -1,6 +1,8 @@
 //! What groups need of their endpoint.
 
-use weft_sys::buf::lend;
+use std::sync::Arc;
+
+use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId};
 
@@ -15,21 +17,41 @@ use crate::group::{Outlet, Plan};
 const UNPOLLED_MAX: u32 = 16;
 
 impl Endpoint {
-    /// The node of each peer, as far as it is known.
-    pub(crate) fn nodes(&self) -> &[u64] {
-        &self.nodes
+    /// The node of each peer, as far as it is known; peers are counted from 0 on.
+    pub(crate) fn nodes(&self) -> Arc<[u64]> {
+        match &self.station.lock().door {
+            Some(door) => door.nodes().into(),
+            None => Arc::clone(&self.nodes),
+        }
     }
 
-    /// A new group; gives its place.
-    pub(crate) fn add_group(&self, peers: Vec<PeerId>, rank: u32, plan: &Plan) -> usize {
-        let mut work = self.station.lock();
-        let gone = peers.iter().find_map(|peer| Some((*peer, work.death(*peer)?.clone())));
-        let EndpointWork { groups, device, .. } = &mut *work;
-        let slot = groups.add(&mut **device, peers, rank, plan);
-        if let Some((peer, why)) = gone {
-            groups.gone(&mut **device, peer, &why);
+    /// This process's own number among its peers; `None` where it has none yet.
+    pub(crate) fn own_peer(&self) -> Option<u32> {
+        match &self.station.lock().door {
+            Some(door) => door.own().map(|peer| peer.0),
+            None => Some(self.place.rank.0),
         }
-        slot
+    }
+
+    /// A new group; gives its place. `id` is what its members have agreed upon; `None` makes one
+    /// from the members' numbers, which must be the same at all. `None` is given where this
+    /// endpoint has a group with that id already.
+    pub(crate) fn add_group(
+        &self,
+        peers: Vec<PeerId>,
+        rank: u32,
+        id: Option<u64>,
+        plan: &Plan,
+    ) -> Option<usize> {
+        let mut work = self.station.lock();
+        let dead: Vec<(PeerId, Error)> =
+            peers.iter().filter_map(|peer| Some((*peer, work.death(*peer)?.clone()))).collect();
+        let EndpointWork { groups, device, .. } = &mut *work;
+        let slot = groups.add(&mut **device, peers, rank, id, plan)?;
+        for (peer, why) in dead {
+            groups.gone_of(&mut **device, slot, peer, &why);
+        }
+        Some(slot)
     }
 
     /// Forgets a group once it is in no barrier any more; its members are told how far it got.
@@ -50,6 +72,9 @@ impl Endpoint {
         for (peer, farewell) in work.groups.farewells(slot) {
             // Who is gone needs no word.
             let _ = work.send_copy(peer, &envelope, &farewell);
+        }
+        if let Some((id, _)) = work.groups.team_at(slot) {
+            work.collectives.forget(id);
         }
         let EndpointWork { groups, device, .. } = &mut *work;
         let Some((others, farewell)) = groups.remove(&mut **device, slot) else { return };
@@ -79,6 +104,31 @@ impl Endpoint {
         self.wait_group(|work, now_ns| work.group_ended(slot, now_ns))
     }
 
+    /// As [`Endpoint::group_wait`], for at most `timeout_ns`, or until something has happened that
+    /// the boundary must be told. `false`: it is not over.
+    pub(crate) fn group_wait_for(&self, slot: usize, timeout_ns: u64) -> Result<bool, Error> {
+        let ended = self.wait_in_parts(timeout_ns, |work, now_ns| work.group_ended(slot, now_ns));
+        ended.map_or(Ok(false), |result| result.map(|()| true))
+    }
+
+    /// Waits for an end in parts: see [`Endpoint::group_wait_for`].
+    pub(super) fn wait_in_parts<T>(
+        &self,
+        timeout_ns: u64,
+        mut ended: impl FnMut(&mut EndpointWork, u64) -> Option<T>,
+    ) -> Option<T> {
+        let mut told = None;
+        let found = self.station.wait(Some(timeout_ns), |work, now_ns| {
+            // Ends that the boundary did not take while it was asked to are no news.
+            let told = *told.get_or_insert(work.ops.occurrences.len());
+            match ended(work, now_ns) {
+                Some(result) => Some(Some(result)),
+                None => (work.ops.occurrences.len() > told).then_some(None),
+            }
+        });
+        found.flatten()
+    }
+
     fn wait_group(
         &self,
         step: impl FnMut(&mut EndpointWork, u64) -> Option<Result<(), Error>>,
@@ -94,22 +144,8 @@ impl Endpoint {
         data: &mut [u8],
     ) -> Result<(), Error> {
         lend(|loans| {
-            let number = {
-                let buf = loans.fill(data);
-                let mut work = self.station.lock();
-                work.cast(slot, |machine, out| machine.start(root, buf, out))
-            };
-            let Some(number) = number else { return Err(Error::NoRequest) };
-            self.wait_group(|work, now_ns| {
-                let ended = |work: &mut EndpointWork| {
-                    work.cast(slot, |machine, out| machine.ended(number, &out.team.peers))
-                        .unwrap_or(Some(Err(Error::NoRequest)))
-                };
-                ended(work).or_else(|| {
-                    work.progress(now_ns);
-                    ended(work)
-                })
-            })
+            let number = self.group_start_broadcast(slot, root, loans.fill(data))?;
+            self.wait_group(|work, now_ns| work.broadcast_ended(slot, number, now_ns))
         })
     }
 
@@ -178,6 +214,35 @@ impl Endpoint {
             }
             result
         })
+    }
+
+    /// Begins a broadcast; gives its number.
+    pub(crate) fn group_start_broadcast(
+        &self,
+        slot: usize,
+        root: u32,
+        buf: Buf,
+    ) -> Result<u32, Error> {
+        let mut work = self.station.lock();
+        let number = work.cast(slot, |machine, out| machine.start(root, buf, out));
+        number.ok_or(Error::NoRequest)
+    }
+
+    /// Takes the caller's memory back from a broadcast that has not ended.
+    pub(crate) fn group_forsake(&self, slot: usize, number: u32) {
+        self.station.lock().cast(slot, |machine, _| machine.forsake(number));
+    }
+
+    /// As [`Endpoint::group_wait_for`], for a broadcast.
+    pub(crate) fn group_broadcast_wait_for(
+        &self,
+        slot: usize,
+        number: u32,
+        timeout_ns: u64,
+    ) -> Result<bool, Error> {
+        let ended = self
+            .wait_in_parts(timeout_ns, |work, now_ns| work.broadcast_ended(slot, number, now_ns));
+        ended.map_or(Ok(false), |result| result.map(|()| true))
     }
 
     pub(crate) fn group_cast(&self, slot: usize, bytes: &[u8]) -> Result<(), Error> {
@@ -263,6 +328,23 @@ impl EndpointWork {
                 next(self)
             }
         }
+    }
+
+    /// The end of a broadcast, if it has come, before or after a round of progress.
+    fn broadcast_ended(
+        &mut self,
+        slot: usize,
+        number: u32,
+        now_ns: u64,
+    ) -> Option<Result<(), Error>> {
+        let ended = |work: &mut EndpointWork| {
+            work.cast(slot, |machine, out| machine.ended(number, &out.team.peers))
+                .unwrap_or(Some(Err(Error::NoRequest)))
+        };
+        ended(self).or_else(|| {
+            self.progress(now_ns);
+            ended(self)
+        })
     }
 
     /// The end of a barrier, if it has come, before or after a round of progress.

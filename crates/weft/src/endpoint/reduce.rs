@@ -1,5 +1,5 @@
-//! Collective operations of all ranks of a job, over ordinary messages: broadcast, reductions, and
-//! exchanges of blocks.
+//! Collective operations of all ranks of a job, or of a group, over ordinary messages: broadcast,
+//! reductions, and exchanges of blocks.
 //!
 //! All ranks must call the same ones in the same order, with the same root, lengths and operator; a
 //! rank that sees another do something else ends in [`Error::Mismatch`]. If a rank dies, the others
@@ -13,11 +13,13 @@
 use weft_sys::buf::{Buf, lend};
 use weft_sys::plain::{bytes, bytes_mut};
 
-use super::collective::Team;
-use super::{Endpoint, Request, request};
+use super::request::Inner;
+use super::work::EndpointWork;
+use super::{Completion, Endpoint, Request, finished, request};
 use crate::collective::exchange::{Exchange, What};
 use crate::collective::{Element, Operator};
 use crate::error::Error;
+use crate::group::Seat;
 use crate::remote::AtomicOp;
 
 /// A collective operation: what is done, and the lengths.
@@ -77,6 +79,25 @@ fn check(name: &str, has: usize, wanted: usize, unit: usize) -> Result<(), Error
     Err(Error::collective(format!("{name} has {has} elements where {wanted} are needed")))
 }
 
+impl EndpointWork {
+    /// Starts a collective operation of a group; gives its slot.
+    pub(super) fn collect_in(
+        &mut self,
+        seat: Seat,
+        collective: &Collective,
+        input: Buf,
+        work: Buf,
+    ) -> Result<u32, Error> {
+        let exchange = collective.exchange(seat.rank(), seat.size())?;
+        check("the memory to read", input.len(), exchange.input_len(), exchange.unit)?;
+        check("the memory to fill", work.len(), exchange.work_len(), exchange.unit)?;
+        let EndpointWork { groups, collectives, .. } = self;
+        let (id, peers) = groups.team_at(seat.slot()).ok_or(Error::NoRequest)?;
+        let team = collectives.next_of(id, peers);
+        Ok(self.collect(exchange, collective.operator.clone(), team, input, work))
+    }
+}
+
 impl Endpoint {
     /// Starts a collective operation on memory that stays valid by its [`Buf`]. `input` is only
     /// read: the blocks to scatter, or of alltoall, or the block to gather. `work` is filled, or
@@ -101,11 +122,60 @@ impl Endpoint {
         check("the memory to read", input.len(), exchange.input_len(), exchange.unit)?;
         check("the memory to fill", work.len(), exchange.work_len(), exchange.unit)?;
         let mut state = self.station.lock();
-        state.collectives.started += 1;
-        let team = Team { members: None, tag: state.collectives.started };
+        let team = state.collectives.next_of_job();
         let operator = collective.operator.clone();
         let slot = state.collect(exchange, operator, team, input, work);
         Ok(request(&mut state, slot))
+    }
+
+    /// As [`Endpoint::start_collective`], for the members of a group.
+    pub(crate) fn group_start_collective(
+        &self,
+        seat: Seat,
+        collective: &Collective,
+        input: Buf,
+        work: Buf,
+    ) -> Result<Request, Error> {
+        let mut state = self.station.lock();
+        let slot = state.collect_in(seat, collective, input, work)?;
+        Ok(request(&mut state, slot))
+    }
+
+    /// Tells the members of a group that this one gives up.
+    pub(crate) fn group_give_up(&self, slot: usize, error: &Error) {
+        let mut state = self.station.lock();
+        let EndpointWork { groups, collectives, .. } = &mut *state;
+        let Some((id, peers)) = groups.team_at(slot) else { return };
+        let team = collectives.of(id, peers);
+        state.spread(&team, error);
+        state.break_all(id, error);
+        state.parts_ended();
+    }
+
+    /// Why a member of a group has given up, if one has.
+    pub(crate) fn group_failure(&self, slot: usize) -> Option<Error> {
+        let state = self.station.lock();
+        let (id, _) = state.groups.team_at(slot)?;
+        state.collectives.failure(id).cloned()
+    }
+
+    /// Waits for an operation's end, for at most `timeout_ns`, or until there is something that
+    /// [`Turn::occurrence`](super::Turn::occurrence) gives. `Err` gives the request back.
+    ///
+    /// # Errors
+    /// The inner result is the operation's own.
+    pub fn wait_for(
+        &self,
+        request: Request,
+        timeout_ns: u64,
+    ) -> Result<Result<Completion, Error>, Request> {
+        let (slot, generation) = match request.inner {
+            Inner::Ended(status, buffer) => return Ok(Ok(Completion { status, buffer })),
+            Inner::Op { slot, generation } => (slot, generation),
+        };
+        let found =
+            self.wait_in_parts(timeout_ns, |work, now_ns| finished(work, slot, generation, now_ns));
+        found.ok_or(request)
     }
 
     /// Starts a collective operation on vectors; `work` comes back with its end.

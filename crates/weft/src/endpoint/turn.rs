@@ -5,11 +5,13 @@ use weft_proto::msg::matching::Want;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, PeerId};
 
+use super::Collective;
 use super::many::Many;
 use super::ops::{Owner, State, Status};
 use super::request::Matched;
 use super::work::{EndpointWork, Outgoing, Started};
 use crate::error::Error;
+use crate::group::Seat;
 use crate::remote::{AtomicOp, Scalar, Spot};
 
 /// What a boundary wants to be told with an operation's end. Both words are free for its use;
@@ -176,6 +178,23 @@ impl Turn<'_> {
         let slot = self.work.ops.insert(State::Waiting, PeerId(u32::MAX), Buf::empty());
         self.work.ops.at(slot).owner = Owner::Nobody;
         self.work.deliver(slot, matched.source, matched.message);
+    }
+
+    /// Starts a collective operation of a group's members: see
+    /// [`Group::start_collective`](crate::group::Group::start_collective). Its end is told.
+    ///
+    /// # Errors
+    /// [`Error::Collective`] if lengths do not fit.
+    pub fn collective(
+        &mut self,
+        seat: Seat,
+        collective: &Collective,
+        memory: (Buf, Buf),
+        cookie: Cookie,
+    ) -> Result<(), Error> {
+        let slot = self.work.collect_in(seat, collective, memory.0, memory.1)?;
+        self.work.entrust(slot, Some(cookie));
+        Ok(())
     }
 
     /// Cancels an operation that has not begun to take effect, and has `context` in its cookie.

@@ -173,6 +173,21 @@ impl Cast {
         Some(Err(error))
     }
 
+    /// The caller of the broadcast with this number goes, and takes its memory along.
+    pub(crate) fn forsake(&mut self, number: u32) {
+        let Some(at) = self.own.iter().position(|own| own.number == number) else { return };
+        let own = &mut self.own[at];
+        if own.root == self.me && !own.copied {
+            // Others may still ask for it.
+            let mut bytes = vec![0; own.buf.len()];
+            own.buf.read(0, &mut bytes);
+            self.copies += bytes.len();
+            (own.buf, own.copied) = (Buf::from_vec(bytes), true);
+        } else if own.root != self.me {
+            self.forget(at);
+        }
+    }
+
     /// Sends what the sender of this member's own broadcasts has to send; `true`: there is more.
     fn send(&mut self, out: &mut Outlet<'_>) -> bool {
         let mut sent = 0;

@@ -20,6 +20,7 @@
 //! | `node` | how the members of a node meet in it |
 //! | `cast`, `ordered` | reliable broadcast, and messages in one order, on real wires |
 //! | `machine`, `gone` | what such a machine is; which members it has lost |
+//! | `seat` | a group apart from its endpoint, and waits in parts, for boundaries |
 //! | `table` | the groups of an endpoint |
 
 mod among;
@@ -33,6 +34,7 @@ mod node;
 pub(crate) mod ordered;
 mod part;
 mod patience;
+mod seat;
 mod table;
 mod team;
 
@@ -40,6 +42,7 @@ use weft_wire::PeerId;
 
 pub use crate::collective::order::Delivery;
 pub use choose::Way;
+pub use seat::{Broadcast, Seat};
 pub(crate) use table::Groups;
 pub(crate) use team::Outlet;
 
@@ -117,30 +120,64 @@ impl<'e> Group<'e> {
         ranks: &[u32],
         options: &GroupOptions,
     ) -> Result<Group<'e>, Error> {
-        let bad = |why: String| Err(Error::BadGroup { why });
         if endpoint.address().is_some() {
-            return bad("the endpoint belongs to no job, so its peers have no common ranks".into());
+            let why = "the endpoint belongs to no job, so its peers have no common ranks: agree on \
+                       an id with the other members, and use `Group::with_id`";
+            return Err(Error::BadGroup { why: why.into() });
         }
-        if let Some(rank) = ranks.iter().find(|&&rank| rank >= endpoint.size()) {
-            return bad(format!("there is no rank {rank}: the job has {}", endpoint.size()));
+        Group::make(endpoint, ranks, None, options)
+    }
+
+    /// A group of `peers`, by their numbers at this endpoint, whose members have agreed on an `id`:
+    /// one that no other group of theirs has, best a random one. The only way to make a group on an
+    /// endpoint without a job, where each process numbers its peers as it likes: all must name the
+    /// same processes in the same order. Nothing is sent; connections are made by the first use.
+    ///
+    /// # Errors
+    /// [`Error::BadGroup`] where a peer is named twice or not known, this process is missing, or
+    /// has a group with that id already, or the id is 0.
+    pub fn with_id(
+        endpoint: &'e Endpoint,
+        peers: &[u32],
+        id: u64,
+        options: &GroupOptions,
+    ) -> Result<Group<'e>, Error> {
+        Group::make(endpoint, peers, Some(id), options)
+    }
+
+    fn make(
+        endpoint: &'e Endpoint,
+        ranks: &[u32],
+        id: Option<u64>,
+        options: &GroupOptions,
+    ) -> Result<Group<'e>, Error> {
+        let bad = |why: String| Err(Error::BadGroup { why });
+        let nodes = endpoint.nodes();
+        let known = if endpoint.address().is_some() { nodes.len() as u32 } else { endpoint.size() };
+        if let Some(rank) = ranks.iter().find(|&&rank| rank >= known) {
+            return bad(format!("there is no rank {rank}: there are {known}"));
         }
         let mut sorted = ranks.to_vec();
         sorted.sort_unstable();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return bad(format!("rank {} is named twice: name each member once", twice[0]));
         }
-        let Some(rank) = ranks.iter().position(|&rank| rank == endpoint.rank()) else {
-            return bad(format!("this process, rank {}, is not in it", endpoint.rank()));
+        let own = endpoint.own_peer();
+        let Some(rank) = ranks.iter().position(|&rank| Some(rank) == own) else {
+            let name = own.map_or(String::new(), |own| format!(", rank {own},"));
+            return bad(format!("this process{name} is not in it"));
         };
         let peers: Vec<PeerId> = ranks.iter().copied().map(PeerId).collect();
-        let nodes = nodes_of(&peers, endpoint.nodes());
+        let nodes = nodes_of(&peers, &nodes);
         let one_node = nodes.windows(2).all(|pair| pair[0] == pair[1]);
         if options.way == Way::Shm && nodes.iter().any(|node| *node != nodes[0]) {
             return bad("shm is for members of one node, and some are on others".into());
         }
         let mut plan = Plan::new(options.way, &nodes, options.logp.as_ref());
         plan.patience_ns = options.patience_ns.unwrap_or(plan.patience_ns);
-        let slot = endpoint.add_group(peers, rank as u32, &plan);
+        let Some(slot) = endpoint.add_group(peers, rank as u32, id, &plan) else {
+            return bad("its id is 0, or this process has another group with it".into());
+        };
         let size = ranks.len() as u32;
         let by_messages = size <= 2 || one_node;
         Ok(Group { endpoint, slot, rank: rank as u32, size, by_messages })
@@ -227,8 +264,7 @@ impl Group<'_> {
     /// deaths hold nobody up.
     pub fn broadcast(&self, root: u32, data: &mut [u8]) -> Result<(), Error> {
         if root >= self.size {
-            let why = format!("there is no member {root} to broadcast: there are {}", self.size);
-            return Err(Error::BadGroup { why });
+            return Err(no_member(root, self.size));
         }
         if self.size == 1 {
             return Ok(());
@@ -290,6 +326,11 @@ impl Group<'_> {
     pub fn try_deliver_into(&self, into: &mut Vec<u8>) -> Result<Option<u32>, Error> {
         self.endpoint.group_try_deliver(self.slot, into)
     }
+}
+
+fn no_member(root: u32, size: u32) -> Error {
+    let why = format!("there is no member {root} to broadcast: there are {size}");
+    Error::BadGroup { why }
 }
 
 impl Drop for Group<'_> {

@@ -39,8 +39,8 @@ pub(crate) struct Ordered {
 /// those under way have their numbers.
 const ALONE_MAX: usize = 2;
 
-/// But no longer than this, ns; and the sequencer's, which have their numbers at once, so long after
-/// its last.
+/// But no longer than this, ns; and the sequencer's, which have their numbers at once, so long
+/// after its last.
 const HELD_NS: u64 = 1_000_000;
 const SEQUENCER_HELD_NS: u64 = 20_000;
 

@@ -89,21 +89,31 @@ impl Groups {
         Some(Opened { barrier, machines, out: Outlet { device, team, scratch, now_ns } })
     }
 
-    /// A new group of `peers`, of whom this process is number `rank`. Gives its place here.
+    /// An id from the members' numbers, and how many groups of the very same there were before.
+    fn id_of(&mut self, peers: &[PeerId]) -> u64 {
+        let mut list = 0;
+        for peer in peers {
+            list = super::hash(list, &peer.0.to_le_bytes());
+        }
+        let count = self.made.entry(list).or_default();
+        *count += 1;
+        super::hash(list, &count.to_le_bytes())
+    }
+
+    /// A new group of `peers`, of whom this process is number `rank`. Gives its place here; `None`
+    /// where the given id is taken.
     pub(crate) fn add(
         &mut self,
         device: &mut dyn Device,
         peers: Vec<PeerId>,
         rank: u32,
+        id: Option<u64>,
         plan: &Plan,
-    ) -> usize {
-        let mut list = 0;
-        for peer in &peers {
-            list = super::hash(list, &peer.0.to_le_bytes());
+    ) -> Option<usize> {
+        let id = id.unwrap_or_else(|| self.id_of(&peers));
+        if id == 0 || self.ids.contains(&id) {
+            return None;
         }
-        let count = self.made.entry(list).or_default();
-        *count += 1;
-        let id = super::hash(list, &count.to_le_bytes());
         let mut team = Team::new(id, rank, peers);
         team.plan = plan.fingerprint();
         let barrier = Run::new(&team, plan);
@@ -128,7 +138,7 @@ impl Groups {
         if let Some(Opened { barrier, mut out, .. }) = self.open(device, slot) {
             barrier.prepare(&mut out);
         }
-        slot
+        Some(slot)
     }
 
     /// Forgets a group; what its members are to be told for certain, and who they are.
@@ -168,6 +178,17 @@ impl Groups {
         let deadline_ns = machine.deadline_ns();
         self.next_ns = self.next_ns.min(deadline_ns);
         Some(result)
+    }
+
+    /// A group's id and members.
+    pub(crate) fn team_at(&self, slot: usize) -> Option<(u64, &[PeerId])> {
+        self.member(slot).map(|member| (member.team.id, &*member.team.peers))
+    }
+
+    /// The members of the group with this id, if it is here.
+    pub(crate) fn members_of(&self, id: u64) -> Option<&[PeerId]> {
+        let slot = self.ids.iter().position(|known| *known == id && id != 0)?;
+        self.team_at(slot).map(|(_, peers)| peers)
     }
 
     /// Whether no machine of a group is needed by others any more.
@@ -357,15 +378,25 @@ impl Groups {
     /// A peer is gone: no barrier with it ends any more.
     pub(crate) fn gone(&mut self, device: &mut dyn Device, peer: PeerId, why: &Error) {
         for slot in 0..self.members.len() {
-            let Some(opened) = self.open(&mut *device, slot) else { continue };
-            let Opened { barrier, machines, mut out } = opened;
-            let Some(rank) = out.team.peers.iter().position(|p| *p == peer) else { continue };
-            barrier.fail(why.clone(), Some(rank as u32));
-            for (_, machine) in machines {
-                machine.gone(rank as u32, why, &mut out);
-            }
+            self.gone_of(&mut *device, slot, peer, why);
         }
         self.ends += 1;
+    }
+
+    /// As [`Groups::gone`], for one group.
+    pub(crate) fn gone_of(
+        &mut self,
+        device: &mut dyn Device,
+        slot: usize,
+        peer: PeerId,
+        why: &Error,
+    ) {
+        let Some(Opened { barrier, machines, mut out }) = self.open(device, slot) else { return };
+        let Some(rank) = out.team.peers.iter().position(|p| *p == peer) else { return };
+        barrier.fail(why.clone(), Some(rank as u32));
+        for (_, machine) in machines {
+            machine.gone(rank as u32, why, &mut out);
+        }
     }
 
     /// Datagrams of broadcasts, fragments among them that went again, and datagrams of ordered

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weft", &["weft-wire", "weft-proto", "weft-ring", "weft-sys", "weft-link"]),
     ("weft-sim", &["weft-wire", "weft-proto", "weft"]),
     ("weft-capi", &["weft"]),
+    ("weft-mpi", &[]),
     ("weft-ofi", &["weft-wire", "weft-proto", "weft-sys", "weft"]),
 ];
 

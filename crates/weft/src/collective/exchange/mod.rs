@@ -240,6 +240,10 @@ pub struct Exchange {
 /// Up to so many bytes a message's way costs more than its bytes do.
 const SHORT: usize = 32 << 10;
 
+/// So few ranks, with short blocks, are better heard by one of them each than by way of others,
+/// which would have to be woken in the middle.
+const FEW: u32 = 16;
+
 /// Up to so many bytes a block is better copied on the way a few times than sent by itself.
 const SHORT_BLOCK: usize = 1 << 10;
 
@@ -265,7 +269,9 @@ impl Exchange {
         let block = self.unit * self.count;
         let all = block * self.size as usize;
         self.way = match self.what {
-            What::Broadcast { .. } | What::Reduce { .. } => Way::Binomial,
+            What::Broadcast { .. } => Way::Binomial,
+            What::Reduce { .. } if self.size <= FEW && block <= SHORT_BLOCK => Way::Direct,
+            What::Reduce { .. } => Way::Binomial,
             What::Allreduce if block <= SHORT => Way::Doubling,
             What::Allreduce if self.ordered || self.size.is_power_of_two() => Way::Halving,
             What::Allreduce => Way::Ring,
@@ -360,7 +366,8 @@ impl What {
     /// In which ways it can be done.
     pub fn ways(self) -> &'static [Way] {
         match self {
-            What::Broadcast { .. } | What::Reduce { .. } => &[Way::Binomial],
+            What::Broadcast { .. } => &[Way::Binomial],
+            What::Reduce { .. } => &[Way::Direct, Way::Binomial],
             What::Allreduce => &[Way::Doubling, Way::Halving, Way::Ring],
             What::Gather { .. } | What::Scatter { .. } => &[Way::Binomial, Way::Direct],
             What::Allgather => &[Way::Bruck, Way::Ring],

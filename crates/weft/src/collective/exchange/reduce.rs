@@ -49,7 +49,8 @@ impl Exchange {
 
     /// To the root; where the order of ranks counts, to rank 0, which hands the result on.
     pub(super) fn reduce(&self, root: u32, at: u32) -> Option<Round> {
-        let levels = rounds(self.size, 2);
+        let direct = self.way == Way::Direct;
+        let levels = if direct { self.size - 1 } else { rounds(self.size, 2) };
         let top = if self.ordered { 0 } else { root };
         if at == levels && top != root {
             return Some(match self.rank {
@@ -61,7 +62,18 @@ impl Exchange {
         if at >= levels {
             return None;
         }
-        let (place, bit) = (self.place_below(top), 1 << at);
+        let place = self.place_below(top);
+        if direct {
+            return Some(match place {
+                // In the order of ranks, counted from the root on.
+                0 => Round::NOTHING
+                    .receive(self.placed(top, at + 1), Exchange::aside(self.whole()))
+                    .combine(self.whole(), false),
+                _ if at == 0 => Round::NOTHING.send(top, self.whole()),
+                _ => Round::NOTHING,
+            });
+        }
+        let bit = 1 << at;
         Some(if place % (2 * bit) == bit {
             Round::NOTHING.send(self.placed(top, place - bit), self.whole())
         } else if place.is_multiple_of(2 * bit) && place + bit < self.size {

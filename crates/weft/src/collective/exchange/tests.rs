@@ -146,9 +146,11 @@ fn reductions_are_right_with_any_number_of_ranks() {
                 let mut expected = row(0);
                 (1..size).for_each(|rank| combine(&mut expected, &row(rank)));
                 for root in roots(size) {
-                    let exchanges = all(size, What::Reduce { root }, Way::Binomial, ordered, count);
-                    let (results, ..) = run(&exchanges, byte, combine);
-                    assert_eq!(results[root as usize], expected, "{:?}", exchanges[0]);
+                    for &way in (What::Reduce { root }).ways() {
+                        let exchanges = all(size, What::Reduce { root }, way, ordered, count);
+                        let (results, ..) = run(&exchanges, byte, combine);
+                        assert_eq!(results[root as usize], expected, "{:?}", exchanges[0]);
+                    }
                     let what = What::Broadcast { root };
                     let (results, ..) =
                         run(&all(size, what, Way::Binomial, false, count), byte, sum);

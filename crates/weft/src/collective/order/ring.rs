@@ -1,5 +1,5 @@
-//! Values by number, of which only those of a window are there at one time; its memory is used again
-//! and again.
+//! Values by number, of which only those of a window are there at one time; its memory is used
+//! again and again.
 
 use std::sync::Arc;
 

@@ -1,0 +1,221 @@
+//! The functions of MPI that are replaced.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::comm::{self, Comm};
+use crate::library::{Brand, Handle, Library, library};
+use crate::memory::Elements;
+use crate::provider::provider;
+use crate::settings::{ALLREDUCE, BARRIER, BCAST};
+use crate::table::Table;
+
+/// Broadcasts of so many bytes between nodes are done by Weft: where that was measured to be faster
+/// than what the library does by the same means. Within a node its own ways were.
+fn broadcast_range(brand: Brand) -> RangeInclusive<usize> {
+    match brand {
+        Brand::OpenMpi => 512..=1 << 20,
+        _ => 512..=8 << 20,
+    }
+}
+
+/// The same for reductions.
+fn reduction_range(brand: Brand) -> RangeInclusive<usize> {
+    match brand {
+        Brand::OpenMpi => 1..=512,
+        _ => 1..=64 << 10,
+    }
+}
+
+/// What a function gives where no MPI library is found, or a bug was met.
+const BROKEN: c_int = 16;
+
+/// Operations done by Weft.
+static DONE: AtomicU64 = AtomicU64::new(0);
+
+/// How many operations of this process Weft has done, for programs that want to know whether it
+/// does any.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mpi_done() -> u64 {
+    DONE.load(Ordering::Relaxed)
+}
+
+/// Runs `by_weft`, which gives `None` for what the library is to do; then `by_library`.
+#[inline]
+fn either(
+    by_weft: impl FnOnce(&'static Library) -> Option<c_int>,
+    by_library: impl FnOnce(&Library) -> c_int,
+) -> c_int {
+    let Some(library) = library() else { return BROKEN };
+    match catch_unwind(AssertUnwindSafe(|| by_weft(library))) {
+        Ok(Some(code)) => {
+            DONE.fetch_add(1, Ordering::Relaxed);
+            code
+        }
+        Ok(None) => by_library(library),
+        Err(_) => BROKEN,
+    }
+}
+
+/// Tells the user of a failure as the communicator's error handler says. MPI's code for it.
+#[cold]
+fn failed(library: &Library, comm: Handle, call: &str, rank: u32, why: &CStr) -> c_int {
+    let text = format!("{call} at rank {rank} of the communicator: {}", why.to_string_lossy());
+    eprintln!("weft: {text}");
+    let mut code = 0;
+    let f = &library.f;
+    // SAFETY: a number's place; a text that ends in a zero byte; the communicator of the call.
+    unsafe {
+        if (f.add_error_code)(library.err_other, &raw mut code) == 0 {
+            let text = CString::new(text).unwrap_or_default();
+            (f.add_error_string)(code, text.as_ptr());
+        } else {
+            code = library.err_other;
+        }
+        (f.comm_call_errhandler)(comm, code);
+    }
+    code
+}
+
+/// `MPI_Barrier`.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Barrier(comm: Handle) -> c_int {
+    either(
+        |library| {
+            let comm = library.handle(comm);
+            let (known, table) = (comm::of(library, comm, BARRIER)?, provider()?);
+            // SAFETY: an open group; MPI allows one operation on a communicator at a time.
+            let begun = unsafe { (table.barrier)(known.group()) };
+            Some(match known.wait(library, comm, table, begun) {
+                Ok(()) => 0,
+                Err(why) => failed(library, comm, "MPI_Barrier", known.rank, &why),
+            })
+        },
+        // SAFETY: the caller's promise.
+        |library| unsafe { (library.f.barrier)(comm) },
+    )
+}
+
+/// `MPI_Bcast`.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Bcast(
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+) -> c_int {
+    either(
+        |library| {
+            let (comm, datatype) = (library.handle(comm), library.handle(datatype));
+            let data = Elements { at: buffer, count, datatype };
+            let len = data.len(library)?;
+            if !broadcast_range(library.brand).contains(&len) {
+                return None;
+            }
+            let (known, table) = (comm::of(library, comm, BCAST)?, provider()?);
+            let root = u32::try_from(root).ok().filter(|root| *root < known.size)?;
+            if known.nodes == 1 {
+                return None;
+            }
+            Some(broadcast(library, comm, (known, table), data, (len, root)))
+        },
+        // SAFETY: the caller's promise.
+        |library| unsafe { (library.f.bcast)(buffer, count, datatype, root, comm) },
+    )
+}
+
+fn broadcast(
+    library: &Library,
+    comm: Handle,
+    (known, table): (&Comm, &Table),
+    data: Elements,
+    (len, root): (usize, u32),
+) -> c_int {
+    let plain = data.is_plain(library);
+    let mut row = if plain { Vec::new() } else { vec![0; len] };
+    let is_root = known.rank == root;
+    if !plain
+        && is_root
+        && let Err(code) = data.pack(library, comm, &mut row)
+    {
+        return code;
+    }
+    let at = if plain { data.at.cast() } else { row.as_mut_ptr() };
+    // SAFETY: an open group; the memory stays until the operation has ended.
+    let begun = unsafe { (table.broadcast)(known.group(), root, at, len) };
+    if let Err(why) = known.wait(library, comm, table, begun) {
+        return failed(library, comm, "MPI_Bcast", known.rank, &why);
+    }
+    match plain || is_root {
+        true => 0,
+        false => data.unpack(library, comm, &row).err().unwrap_or(0),
+    }
+}
+
+/// `MPI_Allreduce`.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Allreduce(
+    from: *const c_void,
+    into: *mut c_void,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+) -> c_int {
+    either(
+        |library| {
+            let (comm, datatype) = (library.handle(comm), library.handle(datatype));
+            let (op, scalar) = library.reduction(library.handle(op), datatype)?;
+            let len = usize::try_from(count).ok()? * library.plain_size(datatype)?;
+            if !reduction_range(library.brand).contains(&len) {
+                return None;
+            }
+            let (known, table) = (comm::of(library, comm, ALLREDUCE)?, provider()?);
+            // The same memory for both is an error that the library is to tell.
+            if known.nodes == 1 || from == into.cast_const() {
+                return None;
+            }
+            if from as usize != library.in_place {
+                // SAFETY: the caller's memory, of which both parts have this length and are apart.
+                unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), into.cast(), len) };
+            }
+            let (group, count) = (known.group(), count as usize);
+            // SAFETY: an open group; the memory stays until the operation has ended.
+            let begun = unsafe { (table.allreduce)(group, op, scalar, into.cast(), count) };
+            Some(match known.wait(library, comm, table, begun) {
+                Ok(()) => 0,
+                Err(why) => failed(library, comm, "MPI_Allreduce", known.rank, &why),
+            })
+        },
+        // SAFETY: the caller's promise.
+        |library| unsafe { (library.f.allreduce)(from, into, count, datatype, op, comm) },
+    )
+}
+
+/// `MPI_Finalize`: leaves all groups first.
+///
+/// # Safety
+/// As MPI demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Finalize() -> c_int {
+    either(
+        |_| {
+            comm::leave_all();
+            None
+        },
+        // SAFETY: the caller's promise.
+        |library| unsafe { (library.f.finalize)() },
+    )
+}

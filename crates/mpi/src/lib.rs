@@ -1,0 +1,36 @@
+//! `libweft-mpi.so`: collective operations of unmodified MPI programs by Weft. Preloaded
+//! (`LD_PRELOAD`), it stands before the MPI library: `MPI_Barrier`, `MPI_Bcast` and `MPI_Allreduce`
+//! of any communicator within one group of processes are done by Weft's groups; what it does not do
+//! better, or at all, goes on to the library by its profiling names (`PMPI_*`).
+//!
+//! One file serves MPICH and Open MPI. Their handles differ (whole numbers there, pointers here):
+//! here they are machine words, and [`library`] knows which library it is.
+//!
+//! At the first operation on a communicator its processes exchange their addresses by the library
+//! itself, make a group, and agree whether all of them could. So what is done by whom is the same
+//! at all processes: it depends on that, and on the number of bytes, which MPI demands to be the
+//! same.
+//!
+//! | module | is |
+//! |---|---|
+//! | `calls` | the functions of MPI that are replaced |
+//! | `comm` | a communicator's group, made at the first use and kept as an attribute |
+//! | `library` | the MPI library of the process: its functions and constants |
+//! | `names` | its predefined datatypes and operators |
+//! | `memory` | messages as rows of bytes, whatever their datatype |
+//! | `provider` | the functions of Weft's provider, by which all is done |
+//! | `settings` | what is to be done by Weft |
+//!
+//! Nothing is done where the provider is not in use, or the library is another one.
+#![allow(clippy::too_many_arguments, reason = "MPI's functions have as many")]
+
+pub mod calls;
+mod comm;
+mod library;
+mod memory;
+mod names;
+mod provider;
+mod settings;
+#[allow(dead_code, reason = "some of it is the provider's")]
+#[path = "../../ofi/src/collectives/table.rs"]
+mod table;

@@ -1,0 +1,280 @@
+//! The MPI library of the process: its functions by their profiling names, and what its constants
+//! are.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use crate::names;
+use crate::table::{op, scalar};
+
+/// A handle: a pointer in Open MPI, a whole number of 32 bits in MPICH.
+pub type Handle = usize;
+
+/// Copies an attribute to a new communicator.
+pub type CopyAttribute = unsafe extern "C" fn(
+    comm: Handle,
+    keyval: c_int,
+    extra: *mut c_void,
+    value: *mut c_void,
+    copied: *mut c_void,
+    flag: *mut c_int,
+) -> c_int;
+
+/// Deletes an attribute with its communicator.
+pub type DeleteAttribute = unsafe extern "C" fn(
+    comm: Handle,
+    keyval: c_int,
+    value: *mut c_void,
+    extra: *mut c_void,
+) -> c_int;
+
+macro_rules! functions {
+    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
+        /// Functions of the library. Each gives MPI's error code.
+        pub struct Functions {
+            $(pub $name: unsafe extern "C" fn($($argument),*) -> c_int,)*
+        }
+
+        impl Functions {
+            fn of(scope: Scope) -> Option<Functions> {
+                Some(Functions {$(
+                    // SAFETY: every MPI library declares the function of that name with that type,
+                    // but for handles, which are passed as machine words as well.
+                    $name: unsafe {
+                        std::mem::transmute::<*mut c_void,
+                            unsafe extern "C" fn($($argument),*) -> c_int>(scope.symbol($symbol)?)
+                    },
+                )*})
+            }
+        }
+    };
+}
+
+functions! {
+    initialized = c"PMPI_Initialized": fn(*mut c_int);
+    finalize = c"PMPI_Finalize": fn();
+    barrier = c"PMPI_Barrier": fn(Handle);
+    bcast = c"PMPI_Bcast": fn(*mut c_void, c_int, Handle, c_int, Handle);
+    allreduce = c"PMPI_Allreduce":
+        fn(*const c_void, *mut c_void, c_int, Handle, Handle, Handle);
+    allgather = c"PMPI_Allgather":
+        fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
+    iprobe = c"PMPI_Iprobe": fn(c_int, c_int, Handle, *mut c_int, *mut c_void);
+    comm_size = c"PMPI_Comm_size": fn(Handle, *mut c_int);
+    comm_rank = c"PMPI_Comm_rank": fn(Handle, *mut c_int);
+    comm_test_inter = c"PMPI_Comm_test_inter": fn(Handle, *mut c_int);
+    comm_create_keyval = c"PMPI_Comm_create_keyval":
+        fn(CopyAttribute, DeleteAttribute, *mut c_int, *mut c_void);
+    comm_get_attr = c"PMPI_Comm_get_attr": fn(Handle, c_int, *mut *mut c_void, *mut c_int);
+    comm_set_attr = c"PMPI_Comm_set_attr": fn(Handle, c_int, *mut c_void);
+    comm_call_errhandler = c"PMPI_Comm_call_errhandler": fn(Handle, c_int);
+    add_error_code = c"PMPI_Add_error_code": fn(c_int, *mut c_int);
+    add_error_string = c"PMPI_Add_error_string": fn(c_int, *const c_char);
+    type_size = c"PMPI_Type_size": fn(Handle, *mut c_int);
+    pack = c"PMPI_Pack":
+        fn(*const c_void, c_int, Handle, *mut c_void, c_int, *mut c_int, Handle);
+    unpack = c"PMPI_Unpack":
+        fn(*const c_void, c_int, *mut c_int, *mut c_void, c_int, Handle, Handle);
+}
+
+/// Which library it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Brand {
+    /// MPICH, and those with its binary interface.
+    Mpich,
+    /// Open MPI.
+    OpenMpi,
+    /// Another one, of which nothing is known: everything goes on to it.
+    Other,
+}
+
+/// The library.
+pub struct Library {
+    pub brand: Brand,
+    pub f: Functions,
+    pub byte: Handle,
+    pub int: Handle,
+    pub min: Handle,
+    /// `MPI_ERR_OTHER`.
+    pub err_other: c_int,
+    /// `MPI_IN_PLACE`.
+    pub in_place: usize,
+    /// Datatypes without gaps, and their bytes, sorted; for Open MPI only.
+    plain: Vec<(Handle, usize)>,
+    /// Datatypes that can be reduced, sorted, and their numbers in [`scalar`].
+    scalars: Vec<(Handle, u32)>,
+    /// Operators, sorted, and their numbers in [`op`].
+    ops: Vec<(Handle, u32)>,
+}
+
+/// Where symbols are looked for.
+#[derive(Clone, Copy)]
+struct Scope(*mut c_void);
+
+impl Scope {
+    fn symbol(self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: a handle of `dlopen` that is never closed, or one of its constants; the name ends
+        // in a zero byte.
+        let found = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        (!found.is_null()).then_some(found)
+    }
+
+    /// The address of an object. A program may have its own copy of it (by a copy relocation),
+    /// which then is the one that everybody uses: the first in the global scope.
+    fn word(self, name: &CStr) -> Option<Handle> {
+        let everywhere = Scope(libc::RTLD_DEFAULT);
+        everywhere.symbol(name).or_else(|| self.symbol(name)).map(|found| found as usize)
+    }
+}
+
+static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+
+/// The library of this process; `None` if it has none, in which case nobody can have called.
+pub fn library() -> Option<&'static Library> {
+    LIBRARY.get_or_init(find).as_ref()
+}
+
+/// Behind this library in the order of symbols; or, where a program has loaded the MPI library by
+/// itself (Python), among all that is loaded.
+fn find() -> Option<Library> {
+    let next = Scope(libc::RTLD_NEXT);
+    Library::of(next).or_else(|| loaded().into_iter().find_map(Library::of))
+}
+
+impl Library {
+    fn of(scope: Scope) -> Option<Library> {
+        let probe = scope.symbol(c"PMPI_Barrier")?;
+        let f = Functions::of(scope)?;
+        let (other, nothing) = (Brand::Other, 0);
+        let mut library = Library {
+            brand: other,
+            f,
+            byte: nothing,
+            int: nothing,
+            min: nothing,
+            err_other: 1,
+            in_place: 0,
+            plain: Vec::new(),
+            scalars: Vec::new(),
+            ops: Vec::new(),
+        };
+        if scope.symbol(c"ompi_mpi_comm_world").is_some() {
+            library.be_open_mpi(scope)?;
+        } else if file_of(probe).contains("libmpi.so") || file_of(probe).contains("libmpich") {
+            // The standard's own binary interface, which is another, is in `libmpi_abi.so`.
+            library.be_mpich();
+        }
+        library.scalars.sort_unstable();
+        library.ops.sort_unstable();
+        Some(library)
+    }
+
+    fn be_mpich(&mut self) {
+        self.brand = Brand::Mpich;
+        self.byte = 0x4c00_010d;
+        self.int = 0x4c00_0405;
+        self.min = 0x5800_0002;
+        self.err_other = 15;
+        self.in_place = usize::MAX;
+        self.scalars = names::MPICH_SCALARS.to_vec();
+        self.ops = names::MPICH_OPS.to_vec();
+    }
+
+    fn be_open_mpi(&mut self, scope: Scope) -> Option<()> {
+        self.byte = scope.word(c"ompi_mpi_byte")?;
+        self.int = scope.word(c"ompi_mpi_int")?;
+        self.min = scope.word(c"ompi_mpi_op_min")?;
+        self.err_other = 16;
+        self.in_place = 1;
+        for (name, bytes, scalar) in names::OPEN_MPI_PLAIN {
+            let Some(handle) = scope.word(name) else { continue };
+            self.plain.push((handle, *bytes));
+            self.scalars.extend(scalar.map(|scalar| (handle, scalar)));
+        }
+        self.plain.sort_unstable();
+        for (name, op) in names::OPEN_MPI_OPS {
+            self.ops.extend(scope.word(name).map(|handle| (handle, op)));
+        }
+        self.brand = Brand::OpenMpi;
+        Some(())
+    }
+
+    /// A handle as the library means it: of a whole number the upper half of a register says
+    /// nothing.
+    #[inline]
+    pub fn handle(&self, word: Handle) -> Handle {
+        if self.brand == Brand::Mpich { word & 0xffff_ffff } else { word }
+    }
+
+    /// Bytes of an element of a predefined datatype that has no gaps.
+    #[inline]
+    pub fn plain_size(&self, datatype: Handle) -> Option<usize> {
+        match self.brand {
+            // A predefined one has its size within its handle.
+            Brand::Mpich if datatype >> 24 == 0x4c => Some(datatype >> 8 & 0xff),
+            Brand::OpenMpi => {
+                let at = self.plain.binary_search_by_key(&datatype, |(handle, _)| *handle).ok()?;
+                Some(self.plain[at].1)
+            }
+            _ => None,
+        }
+    }
+
+    /// What a reduction is in the provider's numbers, operator and type; `None` where it does not
+    /// do that one.
+    #[inline]
+    pub fn reduction(&self, op: Handle, datatype: Handle) -> Option<(u32, u32)> {
+        let number = |list: &[(Handle, u32)], wanted: Handle| {
+            let at = list.binary_search_by_key(&wanted, |(handle, _)| *handle).ok()?;
+            Some(list[at].1)
+        };
+        let (op, scalar) = (number(&self.ops, op)?, number(&self.scalars, datatype)?);
+        let whole = !matches!(scalar, scalar::F32 | scalar::F64);
+        let numeric = matches!(op, op::SUM | op::PRODUCT | op::MIN | op::MAX);
+        (whole || numeric).then_some((op, scalar))
+    }
+}
+
+/// The file that a symbol comes from.
+fn file_of(symbol: *mut c_void) -> String {
+    // SAFETY: plain data, which the call fills.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for.
+    if unsafe { libc::dladdr(symbol, &raw mut info) } == 0 || info.dli_fname.is_null() {
+        return String::new();
+    }
+    // SAFETY: a text that lasts as long as the file is loaded.
+    unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
+}
+
+/// All shared objects of the process, opened once more, never to be closed.
+fn loaded() -> Vec<Scope> {
+    unsafe extern "C" fn each(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        names: *mut c_void,
+    ) -> c_int {
+        // SAFETY: `dl_iterate_phdr` gives a valid structure, and the vector that it was given.
+        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<CString>>()) };
+        if !info.dlpi_name.is_null() {
+            // SAFETY: a name ends in a zero byte.
+            names.push(unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned());
+        }
+        0
+    }
+    let mut names: Vec<CString> = Vec::new();
+    // SAFETY: `each` takes what it is given here, and does not unwind (pushing may only abort).
+    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut names).cast()) };
+    let open = |name: CString| {
+        // SAFETY: the object is loaded already, so that no code of its own runs.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+        (!handle.is_null()).then_some(Scope(handle))
+    };
+    // An MPI library and nothing that is built on one, whose symbols would be found as well.
+    let is_mpi = |name: &CString| {
+        let name = name.to_string_lossy();
+        let file = name.rsplit('/').next().unwrap_or("");
+        file.starts_with("libmpi")
+    };
+    names.into_iter().filter(is_mpi).filter_map(open).collect()
+}

@@ -1,0 +1,179 @@
+//! Groups of endpoints that belong to no job: each numbers its peers as it likes, and an id is
+//! agreed upon by other means.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use weft::collective::Operator;
+use weft::collective::exchange::What;
+use weft::context::ContextOptions;
+use weft::endpoint::{Collective, Endpoint};
+use weft::error::Error;
+use weft::group::{Group, GroupOptions};
+use weft::remote::{AtomicOp, Scalar, Windows};
+use weft_sys::buf::Buf;
+use weft_wire::JobKey;
+
+const KEY: JobKey = JobKey([7; 16]);
+
+fn open() -> Endpoint {
+    let windows = Arc::new(Windows::default());
+    Endpoint::open(&ContextOptions::default(), KEY, windows).unwrap()
+}
+
+/// Runs `part` at `count` endpoints, each of which knows all, in an order of its own; it is given
+/// its place, and the peers' numbers in the common order.
+fn all(count: usize, part: impl Fn(&Endpoint, usize, &[u32]) + Sync) {
+    let endpoints: Vec<Endpoint> = (0..count).map(|_| open()).collect();
+    let addresses: Vec<_> = endpoints.iter().map(|e| e.address().unwrap()).collect();
+    let end = Barrier::new(count);
+    thread::scope(|scope| {
+        for (me, endpoint) in endpoints.into_iter().enumerate() {
+            let (addresses, part, end) = (&addresses, &part, &end);
+            scope.spawn(move || {
+                let mut peers = vec![0; count];
+                for at in 0..count {
+                    let at = (at * (me + 1) + me) % count;
+                    peers[at] = endpoint.add_peer(&addresses[at]).unwrap();
+                }
+                for (at, peer) in peers.iter_mut().enumerate() {
+                    *peer = endpoint.add_peer(&addresses[at]).unwrap();
+                }
+                part(&endpoint, me, &peers);
+                end.wait();
+            });
+        }
+    });
+}
+
+#[test]
+fn barriers_and_broadcasts_need_no_job() {
+    all(5, |endpoint, me, peers| {
+        for id in 1..4u64 {
+            // The other way round every other time, so that ranks in the group differ.
+            let mut members = peers.to_vec();
+            if id % 2 == 0 {
+                members.reverse();
+            }
+            let group = Group::with_id(endpoint, &members, id, &GroupOptions::default()).unwrap();
+            assert_eq!(group.rank() as usize, if id % 2 == 0 { 4 - me } else { me });
+            for round in 0..20u32 {
+                group.barrier().unwrap();
+                let root = round % 5;
+                let want = vec![(round as u8) ^ (id as u8); 1000 * round as usize];
+                let mut data =
+                    if group.rank() == root { want.clone() } else { vec![0; want.len()] };
+                group.broadcast(root, &mut data).unwrap();
+                assert!(data == want, "round {round} at {me}");
+            }
+        }
+    });
+}
+
+#[test]
+fn subsets_and_waits_in_parts() {
+    all(4, |endpoint, me, peers| {
+        let members = [peers[me & !1], peers[me | 1]];
+        let id = 10 + (me / 2) as u64;
+        let group = Group::with_id(endpoint, &members, id, &GroupOptions::default()).unwrap();
+        let seat = group.into_seat();
+        for round in 0..10u8 {
+            let group = seat.on(endpoint);
+            group.arrive().unwrap();
+            while !group.wait_for(50_000).unwrap() {}
+            let root = u32::from(round) % 2;
+            let value = if seat.rank() == root { round } else { 255 };
+            let buf = Buf::from_vec(vec![value; 70_000]);
+            let broadcast = group.start_broadcast(root, buf.clone()).unwrap();
+            while !group.broadcast_for(broadcast, 50_000).unwrap() {}
+            let mut got = vec![0; 70_000];
+            buf.read(0, &mut got);
+            assert!(got.iter().all(|byte| *byte == round));
+            group.into_seat();
+        }
+        drop(seat.on(endpoint));
+    });
+}
+
+#[test]
+fn what_cannot_be_a_group_is_refused() {
+    all(2, |endpoint, me, peers| {
+        let options = GroupOptions::default();
+        let refused = |peers: &[u32], id: u64| {
+            let made = Group::with_id(endpoint, peers, id, &options);
+            assert!(matches!(made.err(), Some(Error::BadGroup { .. })), "{peers:?} {id}");
+        };
+        refused(&[peers[0], peers[0]], 1);
+        refused(&[peers[0], 99], 1);
+        refused(&[peers[1 - me]], 1);
+        refused(peers, 0);
+        let group = Group::with_id(endpoint, peers, 1, &options).unwrap();
+        refused(peers, 1);
+        group.barrier().unwrap();
+        drop(group);
+        Group::with_id(endpoint, peers, 1, &options).unwrap().barrier().unwrap();
+        assert!(Group::new(endpoint, peers, &options).is_err());
+    });
+}
+
+fn sum(count: usize) -> Collective {
+    let operator = Operator::new(AtomicOp::Sum, Scalar::U64).unwrap();
+    Collective::reducing(What::Allreduce, operator, count)
+}
+
+/// The sum of `value` over the members, `count` times side by side.
+fn summed(group: &Group<'_>, value: u64, count: usize) -> Result<u64, Error> {
+    let mut row: Vec<u8> = std::iter::repeat_n(value.to_ne_bytes(), count).flatten().collect();
+    group.collective(&sum(count), &[], &mut row)?;
+    let (words, _) = row.as_chunks::<8>();
+    assert!(words.iter().all(|word| word == &words[0]));
+    Ok(u64::from_ne_bytes(words[0]))
+}
+
+#[test]
+fn reductions_of_overlapping_groups_do_not_meet() {
+    all(5, |endpoint, me, peers| {
+        let options = GroupOptions::default();
+        let everyone = Group::with_id(endpoint, peers, 1000, &options).unwrap();
+        let low = [peers[2], peers[0], peers[1]];
+        let low = (me < 3).then(|| Group::with_id(endpoint, &low, 2000, &options).unwrap());
+        for round in 0..20u64 {
+            let count = [1, 100, 5000][round as usize % 3];
+            if let Some(low) = &low {
+                assert_eq!(summed(low, me as u64 + round, count), Ok(3 + 3 * round));
+            }
+            assert_eq!(summed(&everyone, me as u64 * round, count), Ok(10 * round));
+            everyone.barrier().unwrap();
+        }
+        let gather = Collective::moving(What::Gather { root: 1 }, 1, 2);
+        if let Some(low) = &low {
+            let mut into = vec![0; if low.rank() == 1 { 6 } else { 0 }];
+            low.collective(&gather, &[low.rank() as u8, me as u8], &mut into).unwrap();
+            assert!(into.is_empty() || into == [0, 2, 1, 0, 2, 1], "{into:?}");
+        }
+    });
+}
+
+#[test]
+fn a_failure_ends_the_reductions_of_its_group_and_of_no_other() {
+    let (here, gone) = (Barrier::new(4), Barrier::new(4));
+    all(4, |endpoint, me, peers| {
+        let options = GroupOptions::default();
+        let everyone = Group::with_id(endpoint, peers, 1, &options).unwrap();
+        let three = &peers[..3];
+        let three = (me < 3).then(|| Group::with_id(endpoint, three, 2, &options).unwrap());
+        assert_eq!(summed(&everyone, 1, 10), Ok(4));
+        here.wait();
+        // The last one does something else, and the others see it.
+        let count = if me == 3 { 11 } else { 10 };
+        assert!(matches!(summed(&everyone, 1, count), Err(Error::Mismatch { .. })));
+        assert!(summed(&everyone, 1, 10).is_err());
+        gone.wait();
+        for _ in 0..10 {
+            if let Some(three) = &three {
+                assert_eq!(summed(three, 2, 10), Ok(6));
+            }
+        }
+        everyone.barrier().unwrap();
+    });
+}

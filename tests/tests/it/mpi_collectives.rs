@@ -1,0 +1,113 @@
+//! MPI programs whose collective operations are Weft's (`weft mpirun --collectives`), and those
+//! that are not: the results are the MPI library's own, and a death is named.
+
+use std::path::{Path, PathBuf};
+
+use weft_tests::job::Cluster;
+use weft_tests::mpi::{Mpi, Run, alone, collectives};
+
+use super::WEFT;
+
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+fn program(mpi: &Mpi) -> PathBuf {
+    mpi.compile("collectives", &["collectives.c"], FOLDER)
+}
+
+/// Options that have Weft do collective operations.
+fn by_weft(file: &Path) -> [&str; 3] {
+    let file = file.to_str().expect("a target directory's name is text");
+    ["--collectives", "--provider", file]
+}
+
+/// Runs the program and wants it to end well, with so many operations done by Weft.
+fn good(run: &Run<'_>, mpi: &Mpi, least: &str, arguments: &[&str]) {
+    let all = [&["--rounds", "8", "--largest", "300000", "--weft", least], arguments].concat();
+    let said = run.start(&program(mpi), &all).ends_well();
+    assert!(said.contains("collectives: good"), "{} said: {said}", mpi.name);
+}
+
+#[test]
+fn results_are_right_within_a_node() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let options = by_weft(&file);
+    for mpi in Mpi::all() {
+        let run = Run { weft: WEFT, ranks: 3, lab: None, options: &options, variables: &[] };
+        good(&run, &mpi, "100", &["--seed", "2", "--threads"]);
+        good(&Run { ranks: 1, ..run }, &mpi, "0", &[]);
+    }
+}
+
+#[test]
+fn results_are_right_between_nodes_whatever_gets_lost() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let options = by_weft(&file);
+    let Some(lab) = Cluster::new(WEFT, "nodes=3") else { return };
+    for mpi in Mpi::all() {
+        let lab = Some(&lab);
+        let run = Run { weft: WEFT, ranks: 5, lab, options: &options, variables: &[] };
+        good(&run, &mpi, "200", &["--seed", "3"]);
+        let variables = &[("WEFT_FAULT", "loss=1%,dup=1%,reorder=1%,seed=12")];
+        good(&Run { variables, ..run }, &mpi, "200", &["--seed", "4", "--threads"]);
+    }
+}
+
+#[test]
+fn what_weft_does_is_the_users_choice() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let options = by_weft(&file);
+    let lab = Cluster::new(WEFT, "nodes=2");
+    for mpi in Mpi::all() {
+        for (choice, least, status) in [("barrier", "100", 0), ("none", "0", 0), ("none", "1", 1)] {
+            let variables = &[("WEFT_COLLECTIVES", choice)];
+            let lab = lab.as_ref();
+            let run = Run { weft: WEFT, ranks: 2, lab, options: &options, variables };
+            let arguments = ["--rounds", "4", "--largest", "5000", "--weft", least];
+            let (ended, said) = run.start(&program(&mpi), &arguments).ends();
+            assert_eq!(i32::from(!ended.success()), status, "{choice} {least}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_member_that_dies_is_named_wherever_it_was() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let options = by_weft(&file);
+    let Some(lab) = Cluster::new(WEFT, "nodes=3") else { return };
+    let every = Mpi::all().into_iter().flat_map(|mpi| ["0", "1", "2"].map(|at| (mpi.clone(), at)));
+    for (mpi, place) in every {
+        let lab = (place != "0").then_some(&lab);
+        let run = Run { weft: WEFT, ranks: 3, lab, options: &options, variables: &[] };
+        let (status, said) = run.start(&program(&mpi), &["--die", place]).ends();
+        assert!(!status.success(), "{said}");
+        assert!(said.contains("rank 2 (process "), "{}: {said}", mpi.name);
+        // Where the launcher lets them live for so long, the others have been told by name.
+        for line in said.lines().filter(|line| line.contains("told:")) {
+            assert!(line.contains("rank 2 of the communicator (process "), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_before_the_start() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let folder = tempfile::tempdir().expect("a directory");
+    let lonely = folder.path().join("one/two/libweft-fi.so");
+    std::fs::create_dir_all(lonely.parent().expect("a folder")).expect("a directory");
+    std::fs::copy(&file, &lonely).expect("a copy");
+    for mpi in Mpi::all() {
+        let options = by_weft(&lonely);
+        let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &[] };
+        let (status, said) = run.start(&program(&mpi), &[]).ends();
+        assert!(!status.success() && said.contains("libweft-mpi.so"), "{said}");
+        let options = ["--collectives", "--transport", "own"];
+        let run = Run { options: &options, ..run };
+        let (status, said) = run.start(&program(&mpi), &[]).ends();
+        assert!(status.code() == Some(2) && said.contains("--transport own"), "{said}");
+    }
+}
