@@ -3,6 +3,8 @@
 //! that of CF's authors: what more receivers cost. Numbers of ranks take turns, a short time each,
 //! so that what else the machine does disturbs all alike.
 
+mod report;
+
 use std::path::{Path, PathBuf};
 
 use weft::endpoint::Endpoint;
@@ -10,7 +12,7 @@ use weft::error::Error;
 use weft::group::{Group, GroupOptions};
 use weft_sys::clock::now_ns;
 
-use super::groups_report::{Point, report};
+use self::report::{Point, report};
 use super::{Common, Rank, Sizes, failed, join};
 use crate::CliError;
 use crate::bench::figure::{Figure, Value, median};

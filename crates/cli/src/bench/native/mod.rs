@@ -7,7 +7,6 @@ mod bandwidth;
 mod barrier;
 mod flow;
 mod groups;
-mod groups_report;
 mod latency;
 mod logp;
 
