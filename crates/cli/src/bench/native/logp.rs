@@ -12,9 +12,10 @@ use weft::group::{Group, GroupOptions, Way};
 use weft_sys::clock::now_ns;
 
 use super::barrier::{Block, measure};
+use super::messages::{self, Parameters};
 use super::{Common, Rank, failed, join};
 use crate::CliError;
-use crate::bench::figure::{digits, median};
+use crate::bench::figure::{digits, median, size_text};
 use crate::output::{Table, json_line};
 
 /// Arguments of `weft bench logp`.
@@ -22,6 +23,10 @@ use crate::output::{Table, json_line};
 pub struct LogpArgs {
     #[command(flatten)]
     common: Common,
+    /// Sizes of messages whose parameters are measured as well, as 8,1K,64K
+    #[arg(long, value_delimiter = ',', value_parser = super::message_size,
+          default_value = "8,64,512,1K,4K,8K,64K,1M")]
+    bytes: Vec<u64>,
 }
 
 /// Between two steps of the measurement; longer than any round trip, ns.
@@ -46,6 +51,22 @@ struct Line {
     g_us: f64,
     rtt_us: f64,
     favours_four: bool,
+}
+
+/// The same of messages of one size.
+#[derive(serde::Serialize)]
+struct SizeLine {
+    bench: &'static str,
+    device: &'static str,
+    bytes: u64,
+    mode: &'static str,
+    o_s_us: f64,
+    l_us: f64,
+    o_r_us: f64,
+    g_us: f64,
+    rtt_us: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_byte_ns: Option<f64>,
 }
 
 /// Measures, and writes on rank 0.
@@ -81,6 +102,53 @@ pub fn run(args: &LogpArgs) -> Result<(), CliError> {
         ]);
     }
     if first && !common.json {
+        table.print();
+    }
+    by_size(&endpoint, &common, device, &args.bytes)
+}
+
+/// Measures messages of these sizes, and writes on rank 0. G is the slope of g from the size
+/// before.
+fn by_size(
+    endpoint: &Endpoint,
+    common: &Common,
+    device: &'static str,
+    sizes: &[u64],
+) -> Result<(), CliError> {
+    if endpoint.rank() > 1 {
+        return Ok(());
+    }
+    let names = ["bytes", "o_s us", "L us", "o_r us", "g us", "round trip us", "G ns/byte"];
+    let mut table = Table::new(names);
+    let mut before: Option<(u64, f64)> = None;
+    for &bytes in sizes {
+        let found = messages::parameters(endpoint, bytes as usize).map_err(failed)?;
+        let Some(Parameters { o_s, l, o_r, g, rtt }) = found else { continue };
+        let per_byte_ns = before
+            .filter(|(shorter, _)| *shorter < bytes)
+            .map(|(shorter, its_g)| (g - its_g) * 1000.0 / (bytes - shorter) as f64);
+        before = Some((bytes, g));
+        if common.json {
+            json_line(&SizeLine {
+                bench: "logp",
+                device,
+                bytes,
+                mode: "message",
+                o_s_us: o_s,
+                l_us: l,
+                o_r_us: o_r,
+                g_us: g,
+                rtt_us: rtt,
+                per_byte_ns,
+            });
+            continue;
+        }
+        let us = [o_s, l, o_r, g, rtt].map(digits);
+        let slope = per_byte_ns.map_or(String::new(), digits);
+        table.row([size_text(bytes)].into_iter().chain(us).chain([slope]));
+    }
+    if endpoint.rank() == 0 && !common.json {
+        println!();
         table.print();
     }
     Ok(())
@@ -204,18 +272,18 @@ fn gap(endpoint: &Endpoint, exchange: &Group<'_>) -> Result<f64, Error> {
     Ok(median(gaps.into_iter()))
 }
 
-fn pause() {
+pub(super) fn pause() {
     let until = now_ns() + PAUSE_NS;
     while now_ns() < until {
         std::hint::spin_loop();
     }
 }
 
-fn us_since(start: u64) -> f64 {
+pub(super) fn us_since(start: u64) -> f64 {
     (now_ns() - start) as f64 / 1000.0
 }
 
-fn clock_us() -> f64 {
+pub(super) fn clock_us() -> f64 {
     let start = now_ns();
     for _ in 1..CLOCK_READS {
         std::hint::black_box(now_ns());

@@ -9,6 +9,7 @@ mod flow;
 mod groups;
 mod latency;
 mod logp;
+mod messages;
 
 use weft::context::{Context, ContextOptions, DeviceKind};
 use weft::wireup::Job;
