@@ -259,8 +259,7 @@ int main(int argc, char **argv)
     const struct bench *bench = NULL;
 
     if (argc < 4) {
-        fprintf(stderr, "usage: %s NAME MS {lat|bw|barrier|bcast|cast|allreduce|put|fadd} SIZE...\n",
-                argv[0]);
+        fprintf(stderr, "usage: %s NAME MS BENCH SIZE...: see the top of this file\n", argv[0]);
         return 2;
     }
     pin();

@@ -9,7 +9,6 @@
 //! The random operations on the tag matcher stand beside the matcher itself, in `weft-proto`.
 #![forbid(unsafe_code)]
 
-pub mod groups;
 pub mod ring;
 pub mod text;
 pub mod wire;

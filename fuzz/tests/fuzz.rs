@@ -2,8 +2,7 @@
 //! overrides them.
 
 use bolero::check;
-use weft_fuzz::groups::{CastStep, OrderStep};
-use weft_fuzz::{groups, ring, text, wire};
+use weft_fuzz::{ring, text, wire};
 
 /// Miri is a thousand times slower.
 const fn times(iterations: usize) -> usize {
@@ -110,30 +109,4 @@ fn rings_with_a_hostile_peer() {
     check!().with_iterations(times(10_000)).with_type().for_each(|s: &Vec<ring::Step>| {
         ring::hostile(s);
     });
-}
-
-#[test]
-fn group_frames() {
-    check!().with_iterations(times(50_000)).with_max_len(300).for_each(|bytes: &[u8]| {
-        groups::frames(bytes);
-        // Kinds that there are.
-        let mut known = bytes.to_vec();
-        if let Some(kind) = known.first_mut() {
-            *kind = *kind % 6 + 1;
-        }
-        groups::frames(&known);
-    });
-}
-
-#[test]
-fn broadcasts_among_liars() {
-    check!().with_iterations(times(5_000)).with_type::<Vec<CastStep>>().for_each(|steps| {
-        groups::broadcast(steps);
-    });
-}
-
-#[test]
-fn ordered_groups_among_liars() {
-    let steps = check!().with_iterations(times(5_000)).with_type::<(u8, Vec<OrderStep>)>();
-    steps.for_each(|(me, steps)| groups::ordered(*me, steps));
 }
