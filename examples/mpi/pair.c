@@ -1,13 +1,13 @@
 /*
  * Two MPI ranks measured the way `weft bench` measures Weft: messages there and back, windows of 32
- * messages, barriers. Writes one JSON object per figure to standard output. `weft compare` compiles
- * and runs it; by hand:
+ * messages, barriers, broadcasts. Writes one JSON object per figure to standard output. `weft
+ * compare` compiles and runs it; by hand:
  *
  *   mpicc -O2 pair.c -o pair && mpiexec -n 2 ./pair NAME MS lat 8 4096 bw 1048576
  *
  * Arguments: the name to write as the device, milliseconds per figure, then the names of benchmarks
- * (lat, bw, barrier, bcast, allreduce, put, fadd), each followed by message sizes in bytes. Sizes
- * mean nothing to barrier and fadd.
+ * (lat, bw, barrier, bcast, cast, allreduce, put, fadd), each followed by message sizes in bytes.
+ * Sizes mean nothing to barrier and fadd.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -110,6 +110,17 @@ static void bcasts(char *buf, int bytes, long times)
         MPI_Bcast(buf, bytes, MPI_BYTE, root, MPI_COMM_WORLD);
 }
 
+/* Several broadcasts, then all have come: a root may be ahead of its receivers. */
+#define BROADCASTS 8
+static void broadcasts(char *buf, int bytes, long times)
+{
+    for (long i = 0; i < times; i++) {
+        for (int b = 0; b < BROADCASTS; b++)
+            MPI_Bcast(buf, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
 static void allreduces(char *buf, int bytes, long times)
 {
     (void)buf;
@@ -179,6 +190,7 @@ static const struct bench {
 } benches[] = {
     {"lat", "rtt_us", there_and_back}, {"bw", "bandwidth_mb_s", windows},
     {"barrier", "time_us", barriers},  {"allreduce", "time_us", allreduces},
+    {"cast", "bandwidth_mb_s", broadcasts},
     {"put", "time_us", puts_flushed},  {"fadd", "time_us", fetches},
     {"bcast", "time_us", bcasts},
 };
@@ -232,8 +244,9 @@ static void measure(const struct bench *bench, int bytes, double ms)
     qsort(samples, rounds, sizeof *samples, ascending);
     printf("{\"bench\":\"%s\",\"device\":\"%s\",\"ranks\":%d,\"bytes\":%d,", bench->name, device,
            ranks, bytes);
-    if (once == windows)
-        printf("\"bandwidth_mb_s\":%.3f}\n", (double)bytes * WINDOW / (total / rounds));
+    int at_once = once == windows ? WINDOW : once == broadcasts ? BROADCASTS : 0;
+    if (at_once)
+        printf("\"bandwidth_mb_s\":%.3f}\n", (double)bytes * at_once / (total / rounds));
     else
         printf("\"%s\":{\"min\":%.4f,\"p50\":%.4f,\"p99\":%.4f,\"mean\":%.4f}}\n",
                bench->unit, samples[0], samples[rounds / 2], samples[rounds * 99 / 100],
@@ -246,8 +259,7 @@ int main(int argc, char **argv)
     const struct bench *bench = NULL;
 
     if (argc < 4) {
-        fprintf(stderr, "usage: %s NAME MS {lat|bw|barrier|bcast|allreduce|put|fadd} SIZE...\n",
-                argv[0]);
+        fprintf(stderr, "usage: %s NAME MS BENCH SIZE...: see the top of this file\n", argv[0]);
         return 2;
     }
     pin();

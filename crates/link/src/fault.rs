@@ -331,6 +331,10 @@ impl<L: Link> Link for Fault<L> {
         self.inner.fd()
     }
 
+    fn rouse(&mut self) {
+        self.inner.rouse();
+    }
+
     fn is_up(&self) -> bool {
         self.inner.is_up()
     }

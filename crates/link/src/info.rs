@@ -127,6 +127,10 @@ pub trait Link: Send {
     /// A descriptor that becomes readable when frames wait, to sleep on.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
+    /// The owner is about to sleep until the descriptor is readable: the next [`Link::poll`] looks
+    /// everywhere.
+    fn rouse(&mut self) {}
+
     /// Whether the interface is up and has a carrier, as far as can be told without a system call
     /// on every frame.
     fn is_up(&self) -> bool {
@@ -170,6 +174,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         (**self).fd()
+    }
+
+    fn rouse(&mut self) {
+        (**self).rouse();
     }
 
     fn is_up(&self) -> bool {

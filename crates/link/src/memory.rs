@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_sys::epoll::WakeFd;
@@ -21,6 +22,8 @@ pub struct MemoryHub {
     ports: Arc<Mutex<Vec<Port>>>,
     mtu: usize,
     capacity: usize,
+    /// Which hub of the process: each is a wire of its own.
+    number: u64,
 }
 
 /// What waits for one link.
@@ -38,7 +41,9 @@ impl MemoryHub {
     /// A hub whose links carry frames of up to `mtu` bytes, and where up to `capacity` frames wait
     /// for a link; more are dropped.
     pub fn new(mtu: usize, capacity: usize) -> MemoryHub {
-        MemoryHub { ports: Arc::default(), mtu, capacity }
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        MemoryHub { ports: Arc::default(), mtu, capacity, number }
     }
 
     /// Attaches a link.
@@ -55,7 +60,7 @@ impl MemoryHub {
         let info = LinkInfo {
             name: format!("memory:{port}"),
             kind: LinkKind::Memory,
-            interface: String::new(),
+            interface: format!("hub{}", self.number),
             addr: LinkAddr::Port(port),
             everyone: Some(LinkAddr::Port(EVERYONE)),
             mtu: self.mtu,

@@ -255,6 +255,10 @@ impl<L: Link> Link for Pcap<L> {
         self.inner.fd()
     }
 
+    fn rouse(&mut self) {
+        self.inner.rouse();
+    }
+
     fn is_up(&self) -> bool {
         self.inner.is_up()
     }

@@ -90,6 +90,10 @@ impl<L: Link> Link for Trace<L> {
         self.inner.fd()
     }
 
+    fn rouse(&mut self) {
+        self.inner.rouse();
+    }
+
     fn is_up(&self) -> bool {
         self.inner.is_up()
     }

@@ -33,8 +33,8 @@ const SEND_BUFFER: usize = 2 << 20;
 /// A smaller receive buffer than this loses frames under load, and is worth telling the user.
 pub const SMALL_RECEIVE_BUFFER: usize = 1 << 20;
 
-/// Calls that found nothing between two looks at the group's socket.
-const GROUP_EVERY: u32 = 32;
+/// Calls that found nothing between two looks at the socket that found nothing lately.
+const OTHER_EVERY: u32 = 8;
 /// Calls that found nothing between two looks at the interface's state.
 const STATE_EVERY: u32 = 64;
 
@@ -58,6 +58,10 @@ pub struct UdpLink {
     from: LinkAddr,
     counters: LinkCounters,
     idle: u32,
+    /// What came last came to the group.
+    by_group: bool,
+    /// Both sockets are to be asked.
+    roused: bool,
 }
 
 impl UdpLink {
@@ -107,7 +111,12 @@ impl UdpLink {
         let _ = socket.grow_send_buffer(SEND_BUFFER);
         let segmentation = options.segmentation && socket.merge_received().is_ok();
         let group = match open_group(interface, &own, options) {
-            Ok(group) => Some(group),
+            Ok(group) => {
+                // Rows of datagrams to everyone come like bursts to one.
+                let _ = group.grow_receive_buffer(RECEIVE_BUFFER);
+                let _ = options.segmentation.then(|| group.merge_received());
+                Some(group)
+            }
             Err(error) => {
                 tracing::debug!(interface = name, %error, "cannot hear hello frames to everyone");
                 None
@@ -140,6 +149,8 @@ impl UdpLink {
             from: LinkAddr::Udp(own),
             counters: LinkCounters::default(),
             idle: 0,
+            by_group: false,
+            roused: false,
         })
     }
 
@@ -154,17 +165,24 @@ impl UdpLink {
         self.segmentation
     }
 
-    /// Asks the sockets for more; `false` when nothing has come.
+    /// Asks the sockets for more; `false` when nothing has come. The one that had something last is
+    /// asked first, for what comes to everyone comes in rows, too.
     #[inline]
     fn refill(&mut self) -> Result<bool, LinkError> {
-        if self.receive(false) {
+        if self.receive(self.by_group) {
             return Ok(true);
         }
         self.idle = self.idle.wrapping_add(1);
         if self.idle.is_multiple_of(STATE_EVERY) {
             self.look_after()?;
         }
-        Ok(self.idle.is_multiple_of(GROUP_EVERY) && self.group.is_some() && self.receive(true))
+        let everywhere = std::mem::take(&mut self.roused) || self.by_group;
+        if self.group.is_none() || !(everywhere || self.idle.is_multiple_of(OTHER_EVERY)) {
+            return Ok(false);
+        }
+        let found = self.receive(!self.by_group);
+        self.by_group ^= found;
+        Ok(found)
     }
 
     /// Looks after the interface now and then while nothing arrives.
@@ -345,6 +363,10 @@ impl Link for UdpLink {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.ready.as_fd())
+    }
+
+    fn rouse(&mut self) {
+        self.roused = true;
     }
 
     fn is_up(&self) -> bool {

@@ -53,6 +53,48 @@ impl Default for LinkSpec {
     }
 }
 
+/// Datagrams that go out one behind the other, with as few system calls as it takes.
+pub struct Row<'a> {
+    /// How many there are.
+    pub count: usize,
+    /// Bytes of each but the last.
+    pub len: usize,
+    /// Bytes of the last, at most as many.
+    pub last: usize,
+    /// It is part of much data: it goes by the link that takes most, as the rest does, so that it
+    /// overtakes nothing.
+    pub bulk: bool,
+    /// Which of the wires to a peer it shall take, counted from 0 and round and round; `None`: the
+    /// fastest.
+    pub wire: Option<u8>,
+    /// Writes the datagram with this number, from 0 on, into memory of its length. It may be asked
+    /// for the same one several times: once for each way that it goes.
+    pub write: &'a mut dyn FnMut(usize, &mut [u8]),
+}
+
+/// So much makes the bandwidth of a link count more than its latency.
+const BULK_LEN: usize = 256 << 10;
+
+impl<'a> Row<'a> {
+    /// A single datagram of `len` bytes.
+    #[inline]
+    pub fn one(len: usize, write: &'a mut dyn FnMut(usize, &mut [u8])) -> Row<'a> {
+        Row { count: 1, len, last: len, bulk: false, wire: None, write }
+    }
+
+    /// Bytes of the datagram with number `at`.
+    #[inline]
+    pub fn len_of(&self, at: usize) -> usize {
+        if at + 1 < self.count { self.len } else { self.last }
+    }
+
+    /// Bytes that a link is chosen for.
+    #[inline]
+    pub fn weight(&self) -> usize {
+        if self.bulk { BULK_LEN } else { (self.count - 1) * self.len + self.last }
+    }
+}
+
 /// Where a message's payload lies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {

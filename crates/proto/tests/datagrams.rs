@@ -5,8 +5,8 @@ mod toy;
 use std::collections::VecDeque;
 
 use toy::{KEY, address};
-use weft_proto::{Config, Counters, Engine, Incoming, Instant, LinkSpec, SendError};
-use weft_wire::{Burst, FrameError, LinkAddr, LinkId, OpId, PeerId};
+use weft_proto::{Config, Counters, Engine, Incoming, Instant, LinkSpec, Row, SendError};
+use weft_wire::{Burst, FrameError, HEADER_LEN, LinkAddr, LinkId, ORIGIN_LEN, OpId, PeerId};
 
 /// Engines on one segment, where a frame for everyone reaches those that `hears` allows.
 struct Wire {
@@ -74,9 +74,11 @@ impl Wire {
 
     /// What an owner does to reach several.
     fn multicast(&mut self, at: usize, peers: &[PeerId], bytes: &[u8]) {
-        let link = self.engines[at].loudest(peers);
+        let link = self.engines[at].loudest(peers, bytes.len());
         if let Some(link) = link {
-            self.engines[at].multicast(link, bytes, &mut self.burst).unwrap();
+            let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
+            let mut row = Row::one(bytes.len(), &mut write);
+            self.engines[at].multicast(link, &mut row, 0, &mut self.burst).unwrap();
             self.carry(at);
         }
         for peer in peers {
@@ -152,11 +154,32 @@ fn a_datagram_looks_for_its_peer_and_then_takes_one_frame_and_no_answer() {
     assert_eq!(wire.frames - before, 2, "nothing but the two");
     let c = wire.count(0);
     assert_eq!((c.datagrams_sent, c.datagrams_received, c.datagrams_unsent), (1, 1, 1));
-    let max = wire.engines[0].datagram_max();
+    let peers = [PeerId(1)];
+    let room = wire.engines[0].datagram_room(&peers);
+    let max = LinkSpec::default().mtu - HEADER_LEN;
+    assert_eq!(room, max - ORIGIN_LEN, "the path has been tried out");
     assert_eq!(wire.datagram(0, 1, &vec![7; max + 1]), Err(SendError::TooLong { max }));
     wire.datagram(0, 1, &vec![7; max]).unwrap();
     wire.run(1);
     assert_eq!(wire.came.pop(), Some((1, 0, vec![7; max])));
+}
+
+#[test]
+fn a_row_goes_in_bursts_that_the_link_takes() {
+    let mut wire = Wire::new(2, |_| true);
+    wire.connect();
+    let mut write = |at: usize, into: &mut [u8]| into.fill(at as u8);
+    let mut row = Row { count: 100, len: 900, last: 10, ..Row::one(0, &mut write) };
+    let mut at = 0;
+    while at < row.count {
+        let sent = wire.engines[0].datagrams(wire.now, PeerId(1), &mut row, at, &mut wire.burst);
+        at += sent.unwrap().1;
+        wire.carry(0);
+    }
+    wire.run(1);
+    let lens: Vec<usize> = wire.came.iter().map(|(.., bytes)| bytes.len()).collect();
+    assert_eq!(lens, [vec![900; 99], vec![10]].concat());
+    assert!(wire.came.iter().enumerate().all(|(at, (.., b))| b.iter().all(|b| *b == at as u8)));
 }
 
 #[test]
@@ -185,7 +208,7 @@ fn who_hears_is_told_by_one_frame_and_the_deaf_by_one_each() {
     assert_eq!(wire.count(0).multicasts_sent, 2001);
     // The link fails and comes back: it is asked anew.
     wire.engines[0].set_link_up(wire.now, LINK, false);
-    assert_eq!(wire.engines[0].loudest(&all), None);
+    assert_eq!(wire.engines[0].loudest(&all, 1), None);
     wire.engines[0].set_link_up(wire.now, LINK, true);
     wire.run(1000);
     wire.multicast(0, &all, b"again");
@@ -198,7 +221,9 @@ fn who_hears_is_told_by_one_frame_and_the_deaf_by_one_each() {
 fn a_forged_or_damaged_multicast_is_counted_and_dropped() {
     let mut wire = Wire::new(3, |_| true);
     wire.connect();
-    wire.engines[0].multicast(LINK, b"genuine", &mut wire.burst).unwrap();
+    let mut write = |_, into: &mut [u8]| into.copy_from_slice(b"genuine");
+    let mut row = Row::one(7, &mut write);
+    wire.engines[0].multicast(LINK, &mut row, 0, &mut wire.burst).unwrap();
     let good: Vec<u8> = wire.burst.frames_mut().next().unwrap().to_vec();
     let mut take = |frame: &[u8]| {
         let (now, from) = (wire.now, LinkAddr::Port(0));
@@ -213,7 +238,7 @@ fn a_forged_or_damaged_multicast_is_counted_and_dropped() {
     let mut stranger = Engine::new(Config::default(), address(9), KEY, 1);
     stranger.add_link(LinkSpec { everyone: Some(EVERYONE), ..LinkSpec::default() });
     let mut burst = Burst::new(2000);
-    stranger.multicast(LINK, b"let me in", &mut burst).unwrap();
+    stranger.multicast(LINK, &mut row, 0, &mut burst).unwrap();
     let strange = take(burst.frames_mut().next().unwrap());
     assert!(matches!(strange, Err(FrameError::Index(_))), "{strange:?}");
     assert_eq!(take(&good), Ok(()));

@@ -8,7 +8,7 @@ use weft_ring::Board;
 use weft_sys::buf::Buf;
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
-use crate::device::{Caps, Counters, Device, Doorbell, Event, SendError, Wake};
+use crate::device::{Caps, Counters, Device, Doorbell, Event, Row, SendError, Wake};
 use crate::error::Error;
 
 /// The entry of the table for a peer that was never associated.
@@ -206,6 +206,33 @@ impl Device for Composite {
             }
         }
         self.some = some;
+    }
+
+    fn datagram_room(&self, peers: &[PeerId]) -> usize {
+        let room = |at: usize| {
+            let some: Vec<PeerId> =
+                peers.iter().copied().filter(|&peer| self.of(peer) == Some(at)).collect();
+            (!some.is_empty()).then(|| self.devices[at].datagram_room(&some))
+        };
+        (0..self.devices.len()).filter_map(room).min().unwrap_or_else(|| self.datagram_max())
+    }
+
+    fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
+        let mut some = std::mem::take(&mut self.some);
+        for at in 0..self.devices.len() {
+            some.clear();
+            some.extend(peers.iter().filter(|&&peer| self.of(peer) == Some(at)));
+            if !some.is_empty() {
+                self.stirred[at] = true;
+                self.devices[at].multicast_row(&some, row);
+            }
+        }
+        self.some = some;
+    }
+
+    #[inline]
+    fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> Result<(), SendError> {
+        self.device(peer)?.datagram_over(peer, wire, bytes)
     }
 
     fn lend_board(&mut self, group: u64, peers: &[PeerId]) -> Result<Board, Error> {

@@ -4,6 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
+pub use weft_proto::Row;
 use weft_ring::Board;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId, Ticket};
@@ -209,7 +210,7 @@ pub trait Device: Send {
     /// eagerly, because memory for unexpected ones is short: STOP and GO.
     fn hold(&mut self, peer: PeerId, hold: bool);
 
-    /// The longest datagram, bytes.
+    /// The longest datagram, bytes, that goes to anyone at any time.
     fn datagram_max(&self) -> usize;
 
     /// Sends a datagram to `peer` at once, outside the order of messages. It may get lost, come
@@ -218,7 +219,7 @@ pub trait Device: Send {
     /// # Errors
     /// [`SendError::Full`] when it cannot go now, also because the peer is not connected yet: it is
     /// connected from now on. [`SendError::Failed`] when the peer is gone, or the datagram longer
-    /// than [`Device::datagram_max`].
+    /// than any way to it carries.
     fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError>;
 
     /// Sends a datagram to all of `peers`, by one frame where the medium can do that and they have
@@ -228,6 +229,32 @@ pub trait Device: Send {
             // As good as lost: whoever misses it asks.
             let _ = self.datagram(peer, bytes);
         }
+    }
+
+    /// The longest datagram, bytes, that goes to all of `peers` now; not less than
+    /// [`Device::datagram_max`].
+    fn datagram_room(&self, _peers: &[PeerId]) -> usize {
+        self.datagram_max()
+    }
+
+    /// Sends a row of datagrams to all of `peers`, each as [`Device::multicast`] does, with as few
+    /// system calls as it takes. They may be as long as [`Device::datagram_room`] says.
+    fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
+        let mut bytes = vec![0; row.len.max(row.last)];
+        for at in 0..row.count {
+            let bytes = &mut bytes[..row.len_of(at)];
+            (row.write)(at, bytes);
+            self.multicast(peers, bytes);
+        }
+    }
+
+    /// As [`Device::datagram`], over the wire with this number among those that lead to `peer`,
+    /// counted round and round.
+    ///
+    /// # Errors
+    /// As for [`Device::datagram`].
+    fn datagram_over(&mut self, peer: PeerId, _wire: u8, bytes: &[u8]) -> Result<(), SendError> {
+        self.datagram(peer, bytes)
     }
 
     /// Makes a board for a group with this id, and gives it to `peers`, who take it by

@@ -28,6 +28,8 @@ impl Kind {
     pub const GROUP: Kind = Kind(9);
     /// A message of a collective operation: matched as tagged ones are, but never with those.
     pub const COLLECTIVE: Kind = Kind(10);
+    /// A broadcast of a group to one member: matched as tagged ones are, but never with those.
+    pub const BROADCAST: Kind = Kind(11);
 }
 
 /// Twenty bytes that travel with every message, beside the payload. Devices carry them unread.

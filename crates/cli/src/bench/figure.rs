@@ -29,6 +29,8 @@ pub enum Value {
     MessagesPerS(f64),
     /// Processor time by the clock's time.
     CpuPercent(f64),
+    /// Things that were counted, for each message.
+    Count(f64),
 }
 
 impl Value {
@@ -36,7 +38,8 @@ impl Value {
     pub fn number(&self) -> f64 {
         match self {
             Value::RttUs(s) | Value::TimeUs(s) => s.p50,
-            Value::BandwidthMbS(v) | Value::MessagesPerS(v) | Value::CpuPercent(v) => *v,
+            Value::BandwidthMbS(v) | Value::MessagesPerS(v) => *v,
+            Value::CpuPercent(v) | Value::Count(v) => *v,
         }
     }
 
@@ -48,6 +51,7 @@ impl Value {
             Value::BandwidthMbS(v) => format!("{} MB/s", digits(*v)),
             Value::MessagesPerS(v) => format!("{} M/s", digits(v / 1e6)),
             Value::CpuPercent(v) => format!("{} %", digits(*v)),
+            Value::Count(v) => digits(*v),
         }
     }
 
@@ -70,6 +74,7 @@ impl Value {
             Value::BandwidthMbS(_) => Value::BandwidthMbS(number),
             Value::MessagesPerS(_) => Value::MessagesPerS(number),
             Value::CpuPercent(_) => Value::CpuPercent(number),
+            Value::Count(_) => Value::Count(number),
         })
     }
 }
@@ -184,8 +189,10 @@ mod tests {
             Value::BandwidthMbS(5.0),
             Value::MessagesPerS(6.0),
             Value::CpuPercent(0.5),
+            Value::Count(1.5),
         ];
-        let units = ["rtt_us", "time_us", "bandwidth_mb_s", "messages_per_s", "cpu_percent"];
+        let units =
+            ["rtt_us", "time_us", "bandwidth_mb_s", "messages_per_s", "cpu_percent", "count"];
         for (value, unit) in all.into_iter().zip(units) {
             let text = serde_json::to_string(&figure(value)).unwrap();
             assert!(text.contains(&format!("\"{unit}\":")), "{text}");

@@ -178,11 +178,16 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     if full {
         add("weft ether udp", between, weft("ether", &[("WEFT_LINKS", "udp")], &[]));
         for (brand, means) in mpis() {
-            let wide = of(means.clone(), AMONG, barrier.to_vec());
+            let words = ["barrier", "0", "cast", "65536", "1048576"].map(String::from);
+            let wide = of(means.clone(), AMONG, words.to_vec());
             add(&format!("{} tcp", brand.name()), between, own(means));
             add(&format!("{} tcp, nodes", brand.name()), Reach::Among, wide);
         }
-        let more = [(AMONG, "barrier --work 0")];
+        let more = [
+            (AMONG, "barrier --work 0"),
+            (AMONG, "bcast --bytes 64K,1M --ranks 8,2"),
+            (AMONG, "group --bytes 64,1K --ranks 8,2"),
+        ];
         add("weft ether, nodes", Reach::Among, weft("ether", &[], &more));
     }
     Ok(all)

@@ -41,11 +41,13 @@ pub fn json(figures: &[Figure], targets: &[Target]) {
 }
 
 /// Benchmarks that have tables of their own, and what those are called.
-const TABLES: [(&str, &str); 7] = [
+const TABLES: [(&str, &str); 9] = [
     ("lat", "there and back, median"),
     ("bw", "windows of 32 messages"),
     ("barrier", "barrier, median"),
-    ("bcast", "broadcast by each rank in turn, median"),
+    ("bcast", "broadcast"),
+    ("cast", "broadcasts one after the other, at each receiver"),
+    ("group", "ordered messages, of all members"),
     ("allreduce", "sum over all ranks, median"),
     ("put", "remote write, complete, median"),
     ("fadd", "remote fetch-and-add, median"),

@@ -111,7 +111,37 @@ pub fn targets(mtu: u64) -> Vec<Target> {
         ),
         barrier("barrier, 2 ranks of a node", 2, ("weft shm", "openmpi sm", "openmpi sm"), 1.0),
         barrier("barrier, 32 ranks of a node", 32, ("weft shm", "openmpi sm", "mpich shm"), 0.6),
+        broadcast("broadcast of 64 KiB, nodes on a switch", 64 << 10),
+        broadcast("broadcast of 1 MiB, nodes on a switch", M),
+        receivers(
+            "bytes of the root, 7 receivers / 1",
+            ("bcast", Some("root bytes"), M),
+            AtMost(1.1),
+        ),
+        receivers("ordered 64 B, 7 receivers / 1", ("group", None, 64), AtLeast(0.85)),
+        receivers("frames of that on the wire", ("group", Some("frames"), 64), AtMost(1.18)),
+        receivers("ordered 1 KiB, 7 receivers / 1", ("group", None, 1 << 10), AtLeast(0.85)),
+        receivers("frames of that on the wire", ("group", Some("frames"), 1 << 10), AtMost(1.18)),
     ]
+}
+
+const NODES: &str = "weft ether, nodes";
+
+/// A broadcast to all nodes against the better MPI library over TCP.
+fn broadcast(name: &'static str, bytes: u64) -> Target {
+    let of = |bench, device| Key { ranks: Some(AMONG), ..key(bench, device, bytes) };
+    let (base, rival) = (of("cast", "openmpi tcp, nodes"), Some(of("cast", "mpich tcp, nodes")));
+    Target { rival, ..target(name, of("bcast", NODES), Bound::AtLeast(1.5), base) }
+}
+
+/// Something with all nodes against the same with two: what more receivers cost.
+fn receivers(
+    name: &'static str,
+    (bench, mode, bytes): (&'static str, Option<&'static str>, u64),
+    bound: Bound,
+) -> Target {
+    let of = |ranks| Key { ranks: Some(ranks), mode, ..key(bench, NODES, bytes) };
+    target(name, of(AMONG), bound, of(2))
 }
 
 /// A barrier against the better of two others.

@@ -1,13 +1,15 @@
 //! Datagrams: single frames outside the reliable streams, to one peer or to everyone.
 
 use weft_wire::{
-    Burst, FrameError, FrameKind, HEADER_LEN, Header, INDEX_MAX, LinkId, ORIGIN_LEN, Origin,
+    Burst, FrameError, FrameKind, HEADER_LEN, Header, INDEX_MAX, Key, LinkId, ORIGIN_LEN, Origin,
     PeerId, flags,
 };
 
 use super::Engine;
-use crate::event::{Cause, Incoming, SendError};
-use crate::peer::{State, bit};
+use super::hub::Hub;
+use crate::event::{Cause, Incoming, LinkSpec, Row, SendError};
+use crate::peer::{PATHS_MAX, State, bit};
+use crate::rail::Path;
 use crate::time::Instant;
 
 /// Whether a frame is for whoever hears it and has the job's key.
@@ -26,12 +28,24 @@ impl Engine {
         self.hub.least_mtu.min(self.hub.config.base_mtu) - HEADER_LEN - ORIGIN_LEN
     }
 
+    /// The longest payload, bytes, of datagrams that all of `peers` are known to get now by
+    /// whatever way: the least of what their paths carry. Not less than [`Engine::datagram_max`].
+    pub fn datagram_room(&self, peers: &[PeerId]) -> usize {
+        let least = |peer: &PeerId| {
+            let paths = self.peers.get(peer.index())?.as_ref()?.paths.iter();
+            paths.filter(|path| path.takes_words()).map(|path| path.mtu).min()
+        };
+        let base = self.hub.least_mtu.min(self.hub.config.base_mtu);
+        let all = peers.iter().map(|peer| least(peer).unwrap_or(base)).min();
+        all.unwrap_or(base).max(base) - HEADER_LEN - ORIGIN_LEN
+    }
+
     /// Makes `burst` one datagram for `peer` and says by which link to send it, at once. It may get
     /// lost, come twice, or be overtaken; nobody is told.
     ///
     /// # Errors
     /// [`SendError::Full`] while the peer is not connected (it is being looked for from now on) or
-    /// no link to it works; [`SendError::TooLong`] above [`Engine::datagram_max`]; the others as
+    /// no link to it works; [`SendError::TooLong`] above what a link to it carries; the others as
     /// for a message.
     #[inline]
     pub fn datagram(
@@ -41,26 +55,42 @@ impl Engine {
         bytes: &[u8],
         burst: &mut Burst,
     ) -> Result<LinkId, SendError> {
-        let max = self.datagram_max();
-        if bytes.len() > max {
-            return Err(SendError::TooLong { max });
-        }
+        let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
+        let mut row = Row::one(bytes.len(), &mut write);
+        self.datagrams(now, peer, &mut row, 0, burst).map(|(link, _)| link)
+    }
+
+    /// Makes `burst` the datagrams of `row` from number `at` on, as many as fit, for `peer`; says
+    /// by which link to send it, and how many there are.
+    ///
+    /// # Errors
+    /// As for [`Engine::datagram`].
+    #[inline]
+    pub fn datagrams(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        row: &mut Row<'_>,
+        at: usize,
+        burst: &mut Burst,
+    ) -> Result<(LinkId, usize), SendError> {
         if self.close_at.is_some() {
             return Err(SendError::Dead(Cause::ClosedHere));
         }
         self.connect(now, peer);
-        let link = self.fill_datagram(peer, 0, bytes, burst)?;
-        self.hub.counters.datagrams_sent += 1;
-        Ok(link)
+        let (link, count) = self.fill_datagrams(peer, 0, row, at, burst)?;
+        self.hub.counters.datagrams_sent += count as u64;
+        Ok((link, count))
     }
 
-    fn fill_datagram(
+    fn fill_datagrams(
         &mut self,
         peer: PeerId,
         flags: u8,
-        bytes: &[u8],
+        row: &mut Row<'_>,
+        at: usize,
         burst: &mut Burst,
-    ) -> Result<LinkId, SendError> {
+    ) -> Result<(LinkId, usize), SendError> {
         let hub = &mut self.hub;
         let Some(Some(peer)) = self.peers.get(peer.index()) else {
             return Err(SendError::NoPeer);
@@ -68,13 +98,23 @@ impl Engine {
         if let State::Ended(why) = peer.state {
             return Err(SendError::Dead(why));
         }
+        let (first, rest) = (row.len_of(at), row.count - at);
         // Neither the window nor the order binds it: it goes now or never.
-        let healthy = |p: &crate::rail::Path| p.takes_words() && !p.suspect;
-        let any = peer.paths.iter().any(healthy);
-        let paths = peer.paths.iter().filter(|p| p.takes_words() && (!any || !p.suspect));
-        let path = paths.min_by_key(|p| hub.links[p.link.index()].time_ns(TYPICAL_LEN));
+        let fits = |p: &Path| hub.links[p.link.index()].spec.mtu >= HEADER_LEN + first;
+        let medium = row.wire.and_then(|wire| wire_of(&peer.paths, hub, wire));
+        let wired = |p: &Path| medium.is_none_or(|m| hub.links[p.link.index()].spec.medium == m);
+        let able = |p: &&Path| p.takes_words() && fits(p) && wired(p);
+        let any = peer.paths.iter().any(|p| able(&p) && !p.suspect);
+        let paths = peer.paths.iter().filter(able).filter(|p| !any || !p.suspect);
+        let bytes = row.weight().max(TYPICAL_LEN);
+        let path = paths.min_by_key(|p| hub.links[p.link.index()].time_ns(bytes));
         let Some(path) = path.filter(|_| peer.state == State::Open) else {
-            hub.counters.datagrams_unsent += 1;
+            let most = hub.links.iter().map(|link| link.spec.mtu).max().unwrap_or(0);
+            let max = most.saturating_sub(HEADER_LEN);
+            if first > max && most > 0 {
+                return Err(SendError::TooLong { max });
+            }
+            hub.counters.datagrams_unsent += rest as u64;
             return Err(SendError::Full);
         };
         burst.reset(path.to, hub.links[path.link.index()].spec.headroom);
@@ -83,24 +123,21 @@ impl Engine {
             flags: flags | flags::CRC,
             port: peer.address.port,
             job: hub.job,
-            len: bytes.len() as u16,
+            len: 0,
             index: peer.index,
             path: path.link.0,
             number: 0,
             crc: 0,
         };
-        let len = HEADER_LEN + bytes.len();
-        let Some(frame) = burst.space(len) else { return Err(SendError::Full) };
-        frame[HEADER_LEN..].copy_from_slice(bytes);
-        header.seal(&peer.send_key, frame);
-        burst.push(len);
-        hub.counters.frames_sent += 1;
-        Ok(path.link)
+        let spec = &hub.links[path.link.index()].spec;
+        let count = fill_row(burst, spec, &header, &peer.send_key, &[], row, at);
+        hub.counters.frames_sent += count as u64;
+        if count == 0 { Err(SendError::Full) } else { Ok((path.link, count)) }
     }
 
     /// The link over which most of `peers` hear what is sent to everyone, if there are at least
-    /// two; the fastest of several.
-    pub fn loudest(&self, peers: &[PeerId]) -> Option<LinkId> {
+    /// two; of several the one that takes `bytes` fastest.
+    pub fn loudest(&self, peers: &[PeerId], bytes: usize) -> Option<LinkId> {
         let mut best: Option<(usize, u64, LinkId)> = None;
         for (at, link) in self.hub.links.iter().enumerate() {
             let id = LinkId(at as u8);
@@ -108,7 +145,7 @@ impl Engine {
                 continue;
             }
             let count = peers.iter().filter(|&&p| self.hears(p, id)).count();
-            let time = link.time_ns(TYPICAL_LEN);
+            let time = link.time_ns(bytes.max(TYPICAL_LEN));
             let better = best.is_none_or(|(c, t, _)| count > c || (count == c && time < t));
             if count >= 2 && better {
                 best = Some((count, time, id));
@@ -123,59 +160,57 @@ impl Engine {
         matches!(self.peers.get(peer.index()), Some(Some(p)) if p.hearing.over() & bit(link) != 0)
     }
 
-    /// Makes `burst` one datagram for all who hear `link`. Whoever has the job's key and knows this
-    /// process takes it.
+    /// Makes `burst` the datagrams of `row` from number `at` on, as many as fit, for all who hear
+    /// `link`; gives how many. Whoever has the job's key and knows this process takes them.
     ///
     /// # Errors
     /// [`SendError::TooLong`]; [`SendError::Full`] where the link cannot do that.
     pub fn multicast(
         &mut self,
         link: LinkId,
-        bytes: &[u8],
+        row: &mut Row<'_>,
+        at: usize,
         burst: &mut Burst,
-    ) -> Result<(), SendError> {
-        let max = self.datagram_max();
-        if bytes.len() > max {
-            return Err(SendError::TooLong { max });
-        }
-        self.fill_multicast(link, bytes, burst)?;
-        self.hub.counters.multicasts_sent += 1;
-        Ok(())
+    ) -> Result<usize, SendError> {
+        let count = self.fill_multicast(link, row, at, burst)?;
+        self.hub.counters.multicasts_sent += count as u64;
+        Ok(count)
     }
 
     fn fill_multicast(
         &mut self,
         id: LinkId,
-        bytes: &[u8],
+        row: &mut Row<'_>,
+        at: usize,
         burst: &mut Burst,
-    ) -> Result<(), SendError> {
+    ) -> Result<usize, SendError> {
         let hub = &mut self.hub;
         let link = hub.links.get(id.index()).filter(|link| link.up);
         let Some((link, to)) = link.and_then(|l| Some((l, l.spec.everyone?))) else {
             hub.counters.datagrams_unsent += 1;
             return Err(SendError::Full);
         };
+        let max = link.spec.mtu - HEADER_LEN - ORIGIN_LEN;
+        if row.len_of(at) > max {
+            return Err(SendError::TooLong { max });
+        }
         burst.reset(to, link.spec.headroom);
         let header = Header {
             kind: FrameKind::Datagram,
             flags: flags::CRC,
             port: 0,
             job: hub.job,
-            len: (ORIGIN_LEN + bytes.len()) as u16,
+            len: 0,
             index: INDEX_MAX,
             path: id.0,
             number: 0,
             crc: 0,
         };
-        let len = HEADER_LEN + ORIGIN_LEN + bytes.len();
-        let Some(frame) = burst.space(len) else { return Err(SendError::Full) };
-        let origin = Origin { node: hub.me.node, nonce: hub.me.nonce };
-        origin.encode(&mut frame[HEADER_LEN..]);
-        frame[HEADER_LEN + ORIGIN_LEN..].copy_from_slice(bytes);
-        header.seal(&hub.everyone_key, frame);
-        burst.push(len);
-        hub.counters.frames_sent += 1;
-        Ok(())
+        let mut origin = [0; ORIGIN_LEN];
+        Origin { node: hub.me.node, nonce: hub.me.nonce }.encode(&mut origin);
+        let count = fill_row(burst, &link.spec, &header, &hub.everyone_key, &origin, row, at);
+        hub.counters.frames_sent += count as u64;
+        if count == 0 { Err(SendError::Full) } else { Ok(count) }
     }
 
     /// The links over which to ask now who of `peers` hears, a bit each: those that lead to a peer
@@ -198,7 +233,7 @@ impl Engine {
     /// # Errors
     /// [`SendError::Full`] where the link cannot do that.
     pub fn hear_probe(&mut self, link: LinkId, burst: &mut Burst) -> Result<(), SendError> {
-        self.fill_multicast(link, &[], burst)?;
+        self.fill_multicast(link, &mut Row::one(0, &mut |_, _| ()), 0, burst)?;
         self.hub.counters.hear_probes_sent += 1;
         Ok(())
     }
@@ -206,7 +241,9 @@ impl Engine {
     /// An answer to such a question, if one is due: fills `burst` and says by which link.
     pub fn hear_answer(&mut self, burst: &mut Burst) -> Option<LinkId> {
         while let Some((peer, heard)) = self.hub.heard.pop() {
-            if let Ok(link) = self.fill_datagram(peer, flags::HEARD, &[heard], burst) {
+            let mut write = |_, into: &mut [u8]| into[0] = heard;
+            let mut row = Row::one(1, &mut write);
+            if let Ok((link, _)) = self.fill_datagrams(peer, flags::HEARD, &mut row, 0, burst) {
                 self.hub.counters.hear_answers_sent += 1;
                 return Some(link);
             }
@@ -262,6 +299,53 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// The wire with number `wire`, round and round, among those to a peer that work; `None`: there is
+/// but one.
+#[cold]
+fn wire_of(paths: &[Path], hub: &Hub, wire: u8) -> Option<u32> {
+    let medium = |p: &Path| hub.links[p.link.index()].spec.medium;
+    let healthy = |p: &&Path| p.takes_words() && !p.suspect;
+    let mut media = [0; PATHS_MAX];
+    let mut count = 0;
+    for path in paths.iter().filter(healthy) {
+        if !media[..count].contains(&medium(path)) && count < media.len() {
+            media[count] = medium(path);
+            count += 1;
+        }
+    }
+    media[..count].sort_unstable();
+    (count > 1).then(|| media[usize::from(wire) % count])
+}
+
+/// Fills `burst` with the datagrams of `row` from number `at` on, as far as the link takes them in
+/// one burst, each begun with `origin`; gives how many. Each is written once, where it is sent.
+#[inline]
+fn fill_row(
+    burst: &mut Burst,
+    spec: &LinkSpec,
+    header: &Header,
+    key: &Key,
+    origin: &[u8],
+    row: &mut Row<'_>,
+    at: usize,
+) -> usize {
+    let head = HEADER_LEN + origin.len();
+    let mut count = 0;
+    while at + count < row.count && count < spec.max_frames {
+        let len = head + row.len_of(at + count);
+        if count > 0 && burst.bytes().len() + spec.headroom + len > spec.max_burst {
+            break;
+        }
+        let Some(frame) = burst.space(len) else { break };
+        frame[HEADER_LEN..head].copy_from_slice(origin);
+        (row.write)(at + count, &mut frame[head..]);
+        Header { len: (len - HEADER_LEN) as u16, ..*header }.seal(key, frame);
+        burst.push(len);
+        count += 1;
+    }
+    count
 }
 
 /// Answers about hearing that may wait.

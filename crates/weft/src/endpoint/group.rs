@@ -6,12 +6,12 @@ use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId};
 
-use super::Endpoint;
-use super::work::EndpointWork;
+use super::work::{EndpointWork, Outgoing, Started};
+use super::{Endpoint, Source, request};
 use crate::error::Error;
 use crate::group::cast::{self, Cast};
 use crate::group::ordered::{self, Ordered};
-use crate::group::{Delivery, Outlet, Plan};
+use crate::group::{Outlet, Plan};
 
 /// After so many barriers that ended without one, there is a poll.
 const UNPOLLED_MAX: u32 = 16;
@@ -149,6 +149,73 @@ impl Endpoint {
         })
     }
 
+    /// A broadcast by a message to each other member. Members that are gone hold nobody up.
+    pub(crate) fn group_broadcast_by_messages(
+        &self,
+        slot: usize,
+        root: u32,
+        data: &mut [u8],
+    ) -> Result<(), Error> {
+        let (peer, rank, envelope) = {
+            let work = self.station.lock();
+            let Some(member) = work.groups.member(slot) else { return Err(Error::NoRequest) };
+            let envelope =
+                Envelope { tag: member.team.id, kind: Kind::BROADCAST, ..Envelope::default() };
+            (member.team.peers[root as usize], member.team.rank, envelope)
+        };
+        if rank == root {
+            return self.tell_others(slot, &envelope, data);
+        }
+        let len = data.len();
+        let ended = lend(|loans| {
+            let buf = loans.fill(data);
+            let from = Source::Rank(peer.0);
+            self.wait(self.start_receive(from, envelope.tag.into(), envelope.kind, buf))
+        });
+        let sent = match ended {
+            Ok(completion) => completion.status.len,
+            Err(Error::Truncated { status, .. }) => status.len,
+            Err(error) => return Err(error),
+        };
+        if sent == len {
+            return Ok(());
+        }
+        let why = format!(
+            "rank {root} broadcasts {sent} bytes, where {len} bytes are expected: all ranks must \
+             broadcast the same in the same order"
+        );
+        Err(Error::Mismatch { peer, why })
+    }
+
+    fn tell_others(&self, slot: usize, envelope: &Envelope, data: &[u8]) -> Result<(), Error> {
+        lend(|loans| {
+            let keep = || loans.read(data);
+            let mut started = Vec::new();
+            let mut result = Ok(());
+            let mut note = |ended: Result<(), Error>| match ended {
+                Err(Error::PeerDead { .. } | Error::PeerClosed { .. }) | Ok(()) => {}
+                Err(error) => result = Err(error),
+            };
+            {
+                let mut work = self.station.lock();
+                let size = work.groups.member(slot).map_or(0, |member| member.team.others.len());
+                for at in 0..size {
+                    let Some(member) = work.groups.member(slot) else { break };
+                    let peer = member.team.others[at];
+                    match work.send(peer, envelope, Outgoing::Borrowed(data, &keep)) {
+                        Ok(Started::Ended) => {}
+                        Ok(Started::Slot(op)) => started.push(request(&mut work, op)),
+                        Err(error) => note(Err(error)),
+                    }
+                }
+            }
+            for request in started {
+                note(self.wait(request).map(drop));
+            }
+            result
+        })
+    }
+
     /// Begins a broadcast; gives its number.
     pub(crate) fn group_start_broadcast(
         &self,
@@ -191,14 +258,19 @@ impl Endpoint {
         })
     }
 
-    pub(crate) fn group_deliver(&self, slot: usize) -> Result<Delivery, Error> {
-        let found =
-            self.station.wait(None, |work, now_ns| work.next_delivery(slot, now_ns).transpose());
+    pub(crate) fn group_deliver(&self, slot: usize, into: &mut Vec<u8>) -> Result<u32, Error> {
+        let found = self
+            .station
+            .wait(None, |work, now_ns| work.next_delivery(slot, into, now_ns).transpose());
         found.expect("a wait without a limit ends with something")
     }
 
-    pub(crate) fn group_try_deliver(&self, slot: usize) -> Result<Option<Delivery>, Error> {
-        self.station.lock().next_delivery(slot, now_ns())
+    pub(crate) fn group_try_deliver(
+        &self,
+        slot: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<Option<u32>, Error> {
+        self.station.lock().next_delivery(slot, into, now_ns())
     }
 
     pub(crate) fn group_settled(&self, slot: usize) -> bool {
@@ -237,15 +309,20 @@ impl EndpointWork {
     }
 
     /// The next message in a group's order, if it is there before or after a round of progress.
-    fn next_delivery(&mut self, slot: usize, now_ns: u64) -> Result<Option<Delivery>, Error> {
-        let next = |work: &mut EndpointWork| {
+    fn next_delivery(
+        &mut self,
+        slot: usize,
+        into: &mut Vec<u8>,
+        now_ns: u64,
+    ) -> Result<Option<u32>, Error> {
+        let mut next = |work: &mut EndpointWork| {
             let found = work.ordered(slot, |machine, out| {
-                machine.deliver(out).map(Ok).or_else(|| machine.hopeless().map(Err))
+                machine.deliver(into, out).map(Ok).or_else(|| machine.hopeless().map(Err))
             });
             found.unwrap_or(Some(Err(Error::NoRequest))).transpose()
         };
         match next(self)? {
-            Some(delivery) => Ok(Some(delivery)),
+            Some(sender) => Ok(Some(sender)),
             None => {
                 self.progress(now_ns);
                 next(self)

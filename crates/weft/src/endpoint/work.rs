@@ -359,9 +359,6 @@ impl EndpointWork {
             return true;
         }
         self.unpolled = 0;
-        if self.groups.next_ns <= now_ns {
-            self.groups.due(&mut *self.device);
-        }
         for _ in 0..EVENTS_MAX {
             if !self.device.poll(now_ns) {
                 break;
@@ -371,6 +368,11 @@ impl EndpointWork {
             if self.take_event() && (self.ops.ends, self.groups.ends) != ends {
                 break;
             }
+        }
+        // After what has come: whoever had no processor for long shall not complain of what is
+        // there.
+        if self.groups.next_ns <= now_ns {
+            self.groups.due(&mut *self.device);
         }
         if !self.ops.parts.is_empty() {
             self.parts_ended();
@@ -406,7 +408,7 @@ impl EndpointWork {
                     }
                     None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
                     None if envelope.kind == Kind::GROUP => {
-                        self.groups.note(payload);
+                        self.groups.note(peer, payload);
                         self.groups.take(&mut *self.device, peer);
                     }
                     None if envelope.kind == Kind::ANSWER => {
@@ -436,7 +438,7 @@ impl EndpointWork {
                 }
             }
             Event::Datagram { peer, bytes } => {
-                self.groups.note(bytes);
+                self.groups.note(peer, bytes);
                 self.groups.take(&mut *self.device, peer);
                 return true;
             }
@@ -575,7 +577,7 @@ impl EndpointWork {
 /// Whether receives are matched with messages of this kind.
 #[inline]
 fn is_matched(kind: Kind) -> bool {
-    kind == Kind::TAGGED || kind == Kind::UNTAGGED || kind == Kind::COLLECTIVE
+    [Kind::TAGGED, Kind::UNTAGGED, Kind::COLLECTIVE, Kind::BROADCAST].contains(&kind)
 }
 
 /// How a receive ends for which there was `room` bytes.

@@ -4,23 +4,19 @@ use weft_proto::Instant;
 use weft_wire::{LinkId, PeerId};
 
 use super::Ether;
-use crate::device::SendError;
+use crate::device::{Row, SendError};
 
 impl Ether {
     /// Sends a datagram with one system call.
     #[inline]
-    pub(super) fn send_datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError> {
-        let now = self.read_clock();
-        match self.engine.datagram(now, peer, bytes, &mut self.burst) {
-            Ok(link) => self.hand_over(now, link),
-            Err(error) => {
-                // The hello that looks for it goes out at once.
-                if matches!(error, weft_proto::SendError::Full) {
-                    self.transmit(now);
-                }
-                Err(self.refusal(peer, bytes.len(), error))
-            }
-        }
+    pub(super) fn send_datagram(
+        &mut self,
+        peer: PeerId,
+        wire: Option<u8>,
+        bytes: &[u8],
+    ) -> Result<(), SendError> {
+        let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
+        self.send_row(peer, &mut Row { wire, ..Row::one(bytes.len(), &mut write) })
     }
 
     /// Gives the burst to a link.
@@ -30,28 +26,57 @@ impl Ether {
         if taken { Ok(()) } else { Err(SendError::Full) }
     }
 
-    /// Sends a datagram to several: one frame for all who are known to hear it, one each for the
-    /// others, of whom it is found out meanwhile.
-    pub(super) fn send_to_all(&mut self, peers: &[PeerId], bytes: &[u8]) {
-        let link = self.engine.loudest(peers);
+    /// Sends a row of datagrams to several: one frame of each for all who are known to hear it, one
+    /// each for the others, of whom it is found out meanwhile.
+    pub(super) fn send_to_all(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
+        let link = self.engine.loudest(peers, row.weight());
         let now = self.read_clock();
-        let mut told = None;
-        if let Some(link) = link
-            && self.engine.multicast(link, bytes, &mut self.burst).is_ok()
-            && self.hand_over(now, link).is_ok()
-        {
-            told = Some(link);
-        }
+        let told = link.filter(|&link| self.send_to_everyone(now, link, row));
         let mut asks = peers.len() > 1;
         for &peer in peers {
             if told.is_some_and(|link| self.engine.hears(peer, link)) {
                 continue;
             }
-            let _ = self.send_datagram(peer, bytes);
+            let _ = self.send_row(peer, row);
             if std::mem::take(&mut asks) {
                 self.probe(now, peers);
             }
         }
+    }
+
+    /// Sends a row to everyone who hears a link. What the link does not take is lost; `false` where
+    /// it takes nothing.
+    fn send_to_everyone(&mut self, now: Instant, link: LinkId, row: &mut Row<'_>) -> bool {
+        let mut at = 0;
+        while at < row.count {
+            match self.engine.multicast(link, row, at, &mut self.burst) {
+                Ok(count) if self.hand_over(now, link).is_ok() => at += count,
+                _ => return at > 0,
+            }
+        }
+        true
+    }
+
+    /// Sends a row to one peer.
+    pub(super) fn send_row(&mut self, peer: PeerId, row: &mut Row<'_>) -> Result<(), SendError> {
+        let now = self.read_clock();
+        let mut at = 0;
+        while at < row.count {
+            match self.engine.datagrams(now, peer, row, at, &mut self.burst) {
+                Ok((link, count)) => {
+                    self.hand_over(now, link)?;
+                    at += count;
+                }
+                Err(error) => {
+                    // The hello that looks for it goes out at once.
+                    if matches!(error, weft_proto::SendError::Full) {
+                        self.transmit(now);
+                    }
+                    return Err(self.refusal(peer, row.len, error));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Asks who hears what is sent to everyone, where that is not known.

@@ -313,7 +313,7 @@ impl Links {
         }
     }
 
-    /// Sends a burst of one datagram over a link; `false` when the medium did not take it, and it
+    /// Sends a burst of datagrams over a link; `false` when the medium did not take it, and it
     /// is lost.
     #[inline]
     pub(super) fn send_datagram(
@@ -371,6 +371,7 @@ impl Links {
         for until in self.warm_until_ns.iter_mut().filter(|until| **until != u64::MAX) {
             *until = 0;
         }
+        self.links.iter_mut().for_each(|link| link.rouse());
         self.still_ns = (u64::MAX, 0);
     }
 

@@ -18,7 +18,7 @@ use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 use weft_wire::{Address, Burst, Envelope, JobKey, OpId, PeerId, Ticket};
 
-use crate::device::{Caps, Counters, Device, Event, SendError, Wake};
+use crate::device::{Caps, Counters, Device, Event, Row, SendError, Wake};
 use crate::error::Error;
 use links::Links;
 use transfers::Transfers;
@@ -394,11 +394,24 @@ impl Device for Ether {
 
     #[inline]
     fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError> {
-        self.send_datagram(peer, bytes)
+        self.send_datagram(peer, None, bytes)
     }
 
     fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
-        self.send_to_all(peers, bytes);
+        let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
+        self.send_to_all(peers, &mut Row::one(bytes.len(), &mut write));
+    }
+
+    fn datagram_room(&self, peers: &[PeerId]) -> usize {
+        self.engine.datagram_room(peers)
+    }
+
+    fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
+        self.send_to_all(peers, row);
+    }
+
+    fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> Result<(), SendError> {
+        self.send_datagram(peer, Some(wire), bytes)
     }
 
     #[inline]

@@ -5,14 +5,17 @@ use std::any::Any;
 use super::team::Outlet;
 use crate::error::Error;
 
-/// Datagrams that a machine sends at one go; then it looks whether something has come.
-pub(crate) const BURST: usize = 64;
+/// Datagrams that a machine sends at one go; then it looks whether something has come. Two bursts
+/// of a udp link whose frames have the usual length.
+pub(crate) const BURST: usize = 88;
 
 /// A state machine of a group. It never waits: it is called when something has come, or its time.
 /// Who knows its type gets at it as [`Any`].
 pub(crate) trait Machine: Any + Send {
-    /// A datagram of its kind came from the member with rank `from` in the group.
-    fn take(&mut self, from: u32, what: u8, payload: &[u8], out: &mut Outlet<'_>);
+    /// A datagram of its kind came from the member with rank `from` in the group. Its bytes lie
+    /// where they arrived, so nothing can be sent yet: what is to be sent at once is told by a
+    /// deadline that has passed.
+    fn take(&mut self, from: u32, what: u8, payload: &[u8], now_ns: u64);
 
     /// The time of [`Machine::deadline_ns`] has come.
     fn due(&mut self, out: &mut Outlet<'_>);

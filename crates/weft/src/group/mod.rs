@@ -19,7 +19,7 @@
 //! | `among` | a barrier between nodes, and which algorithm it goes by |
 //! | `node` | how the members of a node meet in it |
 //! | `cast`, `ordered` | reliable broadcast, and messages in one order, on real wires |
-//! | `machine` | what such a machine is |
+//! | `machine`, `gone` | what such a machine is; which members it has lost |
 //! | `seat` | a group apart from its endpoint, and waits in parts, for boundaries |
 //! | `table` | the groups of an endpoint |
 
@@ -27,6 +27,7 @@ mod among;
 mod barrier;
 pub(crate) mod cast;
 mod choose;
+mod gone;
 mod heading;
 mod machine;
 mod node;
@@ -102,6 +103,9 @@ pub struct Group<'e> {
     slot: usize,
     rank: u32,
     size: u32,
+    /// Broadcasts go by a message to each: to one member that is as fast as can be, and within a
+    /// node each takes the bytes out of the root's memory. All members decide that alike.
+    by_messages: bool,
 }
 
 impl<'e> Group<'e> {
@@ -165,6 +169,7 @@ impl<'e> Group<'e> {
         };
         let peers: Vec<PeerId> = ranks.iter().copied().map(PeerId).collect();
         let nodes = nodes_of(&peers, &nodes);
+        let one_node = nodes.windows(2).all(|pair| pair[0] == pair[1]);
         if options.way == Way::Shm && nodes.iter().any(|node| *node != nodes[0]) {
             return bad("shm is for members of one node, and some are on others".into());
         }
@@ -173,7 +178,9 @@ impl<'e> Group<'e> {
         let Some(slot) = endpoint.add_group(peers, rank as u32, id, &plan) else {
             return bad("its id is 0, or this process has another group with it".into());
         };
-        Ok(Group { endpoint, slot, rank: rank as u32, size: ranks.len() as u32 })
+        let size = ranks.len() as u32;
+        let by_messages = size <= 2 || one_node;
+        Ok(Group { endpoint, slot, rank: rank as u32, size, by_messages })
     }
 
     /// The group of all ranks of the job.
@@ -249,7 +256,7 @@ impl Group<'_> {
     /// Gives `data` of the member with rank `root` to all: each byte leaves the root once, by
     /// multicast where the network can. All members must call it with the same root and length, and
     /// their broadcasts in the same order. A member returns when it has the data, the root when it
-    /// may change its own; up to 32 KiB that is at once.
+    /// may change its own; up to 64 KiB that is at once.
     ///
     /// # Errors
     /// [`Error::PeerDead`] or [`Error::PeerClosed`] if the root is gone; [`Error::Mismatch`] if it
@@ -261,6 +268,9 @@ impl Group<'_> {
         }
         if self.size == 1 {
             return Ok(());
+        }
+        if self.by_messages {
+            return self.endpoint.group_broadcast_by_messages(self.slot, root, data);
         }
         self.endpoint.group_broadcast(self.slot, root, data)
     }
@@ -284,7 +294,19 @@ impl Group<'_> {
     /// When all other members are gone and nothing is under way: how the last of them was found
     /// gone.
     pub fn deliver(&self) -> Result<Delivery, Error> {
-        self.endpoint.group_deliver(self.slot)
+        let mut bytes = Vec::new();
+        let sender = self.deliver_into(&mut bytes)?;
+        Ok(Delivery { sender, bytes })
+    }
+
+    /// As [`Group::deliver`], into `into`, in place of what is in it; gives the sender's rank in
+    /// the group. Memory goes round: without a message longer than those before nothing is
+    /// allocated.
+    ///
+    /// # Errors
+    /// As for [`Group::deliver`].
+    pub fn deliver_into(&self, into: &mut Vec<u8>) -> Result<u32, Error> {
+        self.endpoint.group_deliver(self.slot, into)
     }
 
     /// As [`Group::deliver`], but `None` if there is none now; makes progress.
@@ -292,7 +314,17 @@ impl Group<'_> {
     /// # Errors
     /// As for [`Group::deliver`].
     pub fn try_deliver(&self) -> Result<Option<Delivery>, Error> {
-        self.endpoint.group_try_deliver(self.slot)
+        let mut bytes = Vec::new();
+        let sender = self.try_deliver_into(&mut bytes)?;
+        Ok(sender.map(|sender| Delivery { sender, bytes }))
+    }
+
+    /// As [`Group::deliver_into`], but `None` if there is none now; makes progress.
+    ///
+    /// # Errors
+    /// As for [`Group::deliver`].
+    pub fn try_deliver_into(&self, into: &mut Vec<u8>) -> Result<Option<u32>, Error> {
+        self.endpoint.group_try_deliver(self.slot, into)
     }
 }
 

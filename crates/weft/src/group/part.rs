@@ -82,6 +82,8 @@ pub(super) struct Part {
     pub(super) rank_of: Vec<u32>,
     /// What a release carries, in place of a slot.
     pub(super) word: u32,
+    /// The algorithm makes use of several wires.
+    wires: bool,
 }
 
 impl Part {
@@ -99,7 +101,8 @@ impl Part {
             rank_of[rank as usize] = at as u32;
         }
         let machine = Barrier::new(algorithm, rank as u32, ranks.len() as u32).with_table();
-        Some(Part { machine, kind, peers, others, rank_of, word: 0 })
+        let wires = algorithm.links() > 1;
+        Some(Part { machine, kind, peers, others, rank_of, word: 0, wires })
     }
 
     /// Runs a step of the machine, and sends what it wants sent.
@@ -110,7 +113,7 @@ impl Part {
         sent: &mut Count,
         step: impl FnOnce(&mut Barrier, &mut dyn FnMut(Target, u64, Mark)),
     ) {
-        let Part { machine, kind, peers, others, word, .. } = self;
+        let Part { machine, kind, peers, others, wires, word, .. } = self;
         step(machine, &mut |target, number, mark| {
             let (what, slot) = encode(mark, *word);
             let bytes = datagram(out.team, *kind, what, number, slot);
@@ -119,10 +122,13 @@ impl Part {
                 Mark::AskEntered(_) | Mark::AskReleased => sent.asked += 1,
             }
             match target {
-                // Both links of an algorithm with two lead to the same wire if there is but one;
-                // which one a datagram takes is for the device to choose.
-                Target::One { rank, .. } => {
-                    let _ = out.device.datagram(peers[rank as usize], &bytes);
+                // Where there is but one wire, both links of an algorithm with two lead to it.
+                Target::One { rank, link } => {
+                    let peer = peers[rank as usize];
+                    let _ = match *wires {
+                        true => out.device.datagram_over(peer, link, &bytes),
+                        false => out.device.datagram(peer, &bytes),
+                    };
                 }
                 Target::All => out.device.multicast(others, &bytes),
             }

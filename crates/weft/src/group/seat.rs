@@ -14,13 +14,14 @@ pub struct Seat {
     slot: usize,
     rank: u32,
     size: u32,
+    by_messages: bool,
 }
 
 impl Seat {
     /// The group again, on the endpoint that it was made on.
     pub fn on(self, endpoint: &Endpoint) -> Group<'_> {
-        let Seat { slot, rank, size } = self;
-        Group { endpoint, slot, rank, size }
+        let Seat { slot, rank, size, by_messages } = self;
+        Group { endpoint, slot, rank, size, by_messages }
     }
 
     pub(crate) fn slot(self) -> usize {
@@ -49,7 +50,8 @@ pub struct Broadcast {
 impl Group<'_> {
     /// Parts the group from its endpoint.
     pub fn into_seat(self) -> Seat {
-        let seat = Seat { slot: self.slot, rank: self.rank, size: self.size };
+        let &Group { slot, rank, size, by_messages, .. } = &self;
+        let seat = Seat { slot, rank, size, by_messages };
         std::mem::forget(self);
         seat
     }
@@ -76,7 +78,8 @@ impl Group<'_> {
         input: Buf,
         work: Buf,
     ) -> Result<Request, Error> {
-        let seat = Seat { slot: self.slot, rank: self.rank, size: self.size };
+        let &Group { slot, rank, size, by_messages, .. } = self;
+        let seat = Seat { slot, rank, size, by_messages };
         self.endpoint.group_start_collective(seat, collective, input, work)
     }
 
@@ -109,7 +112,8 @@ impl Group<'_> {
         })
     }
 
-    /// Begins a [`Group::broadcast`] of memory that stays valid by its [`Buf`]. To be followed by
+    /// Begins a broadcast of memory that stays valid by its [`Buf`], as all members must: none by
+    /// [`Group::broadcast`], which may go another way. To be followed by
     /// [`Group::broadcast_for`] until that says yes, before the next broadcast.
     ///
     /// # Errors

@@ -158,7 +158,7 @@ impl Groups {
         Some((member.team.others, farewell.to_vec()))
     }
 
-    pub(super) fn member(&self, slot: usize) -> Option<&Member> {
+    pub(crate) fn member(&self, slot: usize) -> Option<&Member> {
         self.members.get(slot)?.as_deref()
     }
 
@@ -269,17 +269,47 @@ impl Groups {
         }
     }
 
-    /// Keeps what has come until [`Groups::take`]: it lies in the device's memory, and the device
-    /// is needed for the answer.
+    /// Looks at what has come from `peer`, which lies in the device's memory: a machine is given it
+    /// there; of a barrier it is kept until [`Groups::take`], for the device is needed for the
+    /// answer.
     #[inline]
-    pub(crate) fn note(&mut self, bytes: &[u8]) {
+    pub(crate) fn note(&mut self, peer: PeerId, bytes: &[u8]) {
         self.incoming.clear();
-        self.incoming.extend_from_slice(bytes);
+        match Heading::read(bytes) {
+            Some((heading, payload)) if heading.kind >= kind::MACHINES => {
+                let given = self.give(peer, &heading, payload);
+                self.refused.malformed += u64::from(!given);
+            }
+            _ => self.incoming.extend_from_slice(bytes),
+        }
+    }
+
+    /// Gives a machine what is for it; `false`: it makes no sense.
+    fn give(&mut self, peer: PeerId, heading: &Heading, payload: &[u8]) -> bool {
+        let Some(slot) = self.ids.iter().position(|&id| id == heading.group) else {
+            self.refused.strange += 1;
+            return true;
+        };
+        let Heading { rank: from, kind: which, what, .. } = *heading;
+        let member = self.members.get_mut(slot).and_then(Option::as_deref_mut);
+        let Some(Member { team, machines, .. }) = member else { return false };
+        if team.peers.get(from as usize) != Some(&peer) || from == team.rank {
+            return false;
+        }
+        let Some(at) = machines.iter().position(|(k, _)| *k == which) else { return false };
+        machines[at].1.take(from, what, payload, self.now_ns);
+        // What it has to send in answer it sends when all that has come was taken.
+        let deadline_ns = machines[at].1.deadline_ns();
+        self.next_ns = self.next_ns.min(deadline_ns);
+        true
     }
 
     /// Deals with what was noted last; it came from `peer`.
     #[inline]
     pub(crate) fn take(&mut self, device: &mut dyn Device, peer: PeerId) {
+        if self.incoming.is_empty() {
+            return;
+        }
         let incoming = std::mem::take(&mut self.incoming);
         let taken = match Heading::read(&incoming) {
             Some((heading, payload)) => self.route(device, peer, &heading, payload),
@@ -302,19 +332,11 @@ impl Groups {
             return true;
         };
         let Heading { rank: from, kind: which, what, plan, .. } = *heading;
-        let Some(Opened { barrier, machines, mut out }) = self.open(device, slot) else {
+        let Some(Opened { barrier, mut out, .. }) = self.open(device, slot) else {
             return false;
         };
         if out.team.peers.get(from as usize) != Some(&peer) {
             return false;
-        }
-        if which >= kind::MACHINES {
-            let found = machines.iter_mut().find(|(k, _)| *k == which);
-            let Some((_, machine)) = found else { return false };
-            machine.take(from, what, payload, &mut out);
-            let deadline_ns = machine.deadline_ns();
-            self.next_ns = self.next_ns.min(deadline_ns);
-            return true;
         }
         let was_inside = barrier.is_inside();
         let taken = if plan == out.team.plan {

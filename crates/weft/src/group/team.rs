@@ -3,7 +3,10 @@
 use weft_wire::PeerId;
 
 use super::heading::{HEADING_LEN, Heading};
-use crate::device::Device;
+use crate::device::{Device, Row};
+
+/// Longer datagrams of a row are part of much data.
+const BULK_FROM: usize = 1000;
 
 /// The members of a group, as one of them sees them.
 #[derive(Debug)]
@@ -53,7 +56,12 @@ pub(crate) struct Outlet<'a> {
 }
 
 impl Outlet<'_> {
-    /// Bytes that a machine's datagram may have.
+    /// Bytes that a machine's datagram to all may have now.
+    pub(crate) fn payload_room(&self) -> usize {
+        self.device.datagram_room(&self.team.others) - HEADING_LEN
+    }
+
+    /// Bytes that a machine's datagram may have at any time.
     pub(crate) fn payload_max(&self) -> usize {
         self.device.datagram_max() - HEADING_LEN
     }
@@ -76,5 +84,24 @@ impl Outlet<'_> {
     pub(crate) fn all(&mut self, kind: u8, what: u8, payload: &[&[u8]]) {
         self.compose(kind, what, payload);
         self.device.multicast(&self.team.others, self.scratch);
+    }
+
+    /// A row of datagrams to all other members: `len` bytes of payload each, `last` the last one.
+    /// `write` writes each into its place, perhaps several times.
+    pub(crate) fn row(
+        &mut self,
+        kind: u8,
+        (count, len, last): (usize, usize, usize),
+        mut write: impl FnMut(usize, &mut [u8]),
+    ) {
+        let heading = self.team.heading(kind, 0);
+        let mut whole = |at: usize, into: &mut [u8]| {
+            into[..HEADING_LEN].copy_from_slice(&heading);
+            write(at, &mut into[HEADING_LEN..]);
+        };
+        let (len, last) = (HEADING_LEN + len, HEADING_LEN + last);
+        let mut row =
+            Row { count, len, last, bulk: len > BULK_FROM, wire: None, write: &mut whole };
+        self.device.multicast_row(&self.team.others, &mut row);
     }
 }

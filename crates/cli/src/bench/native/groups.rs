@@ -1,20 +1,23 @@
-//! `weft bench bcast`: one rank's data to all others, by multicast and by a message to each; and
-//! `weft bench group`: messages that all ranks deliver in one order. The first is the comparison of
-//! CF's authors: what more receivers cost.
+//! `weft bench bcast`: one rank's data to all others, by a group's broadcast and by a message to
+//! each; and `weft bench group`: messages that all ranks deliver in one order. The comparison is
+//! that of CF's authors: what more receivers cost. Numbers of ranks take turns, a short time each,
+//! so that what else the machine does disturbs all alike.
 
-use std::path::PathBuf;
+mod report;
+
+use std::path::{Path, PathBuf};
 
 use weft::endpoint::Endpoint;
 use weft::error::Error;
 use weft::group::{Group, GroupOptions};
 use weft_sys::clock::now_ns;
 
+use self::report::{Point, report};
 use super::{Common, Rank, Sizes, failed, join};
 use crate::CliError;
-use crate::bench::figure::{Figure, Value, median, size_text};
+use crate::bench::figure::{Figure, Value, median};
 use crate::bench::samples::Samples;
-use crate::output::{Table, json_line};
-use crate::plot::{self, Curve, Panel, What};
+use crate::plot::What;
 
 /// What both measure.
 #[derive(clap::Args, Debug)]
@@ -24,6 +27,7 @@ struct Sweep {
     #[command(flatten)]
     sizes: Sizes,
     /// Numbers of ranks, the first ones of the job; by default all of them, with --svg 2, 3, 4, ...
+    /// Of several the most and the fewest are compared
     #[arg(long, value_delimiter = ',', value_name = "N")]
     ranks: Vec<u32>,
 }
@@ -48,22 +52,23 @@ pub struct GroupArgs {
     svg: Option<PathBuf>,
 }
 
-/// Bytes that are broadcast between two looks at the clock.
+/// Bytes that are broadcast, or cast by a member, between two looks at the clock.
 const BLOCK: u64 = 4 << 20;
 /// Broadcasts, or messages of a member, of a block at most.
-const COUNT_MAX: u64 = 200;
+const COUNT_MAX: u64 = 500;
+/// Turns of each number of ranks.
+const TURNS: u64 = 4;
 const TAG: u64 = 78;
 
-/// The ways of `weft bench bcast`.
-const WAYS: [&str; 2] = ["multicast", "repeated"];
-
-/// One measured point.
-struct Point {
-    figure: Figure,
-    /// Datagrams that the first rank's broadcasts cost, each; where they were counted.
-    datagrams: Option<f64>,
-    /// From a cast to the delivery at its sender, us; median.
-    latency_us: Option<f64>,
+/// What is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// A group's broadcast.
+    Broadcast,
+    /// A message to each instead.
+    Repeated,
+    /// Ordered messages of all.
+    Ordered,
 }
 
 fn ranks(asked: &[u32], most: u32, draws: bool) -> Result<Vec<u32>, CliError> {
@@ -83,18 +88,8 @@ fn ranks(asked: &[u32], most: u32, draws: bool) -> Result<Vec<u32>, CliError> {
 /// # Errors
 /// When the job or a peer fails; [`CliError::Usage`] for options that make no sense.
 pub fn bcast(args: &BcastArgs) -> Result<(), CliError> {
-    let Rank { context, device, common, _job } = join(&args.sweep.common)?;
-    let endpoint = Endpoint::new(context).map_err(failed)?;
-    let mut points = Vec::new();
-    for ranks in ranks(&args.sweep.ranks, endpoint.size(), args.svg.is_some())? {
-        for &bytes in &args.sweep.sizes.bytes {
-            for way in WAYS {
-                let plan = Plan { bench: "bcast", ranks, bytes, way: Some(way), ms: common.ms };
-                measure(&endpoint, &plan, device, &common, &mut points).map_err(failed)?;
-            }
-        }
-    }
-    report(&endpoint, &points, &common, args.svg.as_deref(), What::Broadcast)
+    let ways = [Way::Broadcast, Way::Repeated];
+    sweep("bcast", &args.sweep, &ways, args.svg.as_deref(), What::Broadcast)
 }
 
 /// As [`bcast`], for ordered messages.
@@ -102,129 +97,192 @@ pub fn bcast(args: &BcastArgs) -> Result<(), CliError> {
 /// # Errors
 /// As for [`bcast`].
 pub fn group(args: &GroupArgs) -> Result<(), CliError> {
-    let Rank { context, device, common, _job } = join(&args.sweep.common)?;
+    sweep("group", &args.sweep, &[Way::Ordered], args.svg.as_deref(), What::Ordered)
+}
+
+fn sweep(
+    bench: &str,
+    args: &Sweep,
+    ways: &[Way],
+    svg: Option<&Path>,
+    what: What,
+) -> Result<(), CliError> {
+    let Rank { context, device, common, _job } = join(&args.common)?;
     let endpoint = Endpoint::new(context).map_err(failed)?;
-    let mut points = Vec::new();
-    for ranks in ranks(&args.sweep.ranks, endpoint.size(), args.svg.is_some())? {
-        for &bytes in &args.sweep.sizes.bytes {
-            let plan = Plan { bench: "group", ranks, bytes, way: None, ms: common.ms };
-            measure(&endpoint, &plan, device, &common, &mut points).map_err(failed)?;
-        }
-    }
-    report(&endpoint, &points, &common, args.svg.as_deref(), What::Ordered)
-}
-
-/// What is measured.
-struct Plan {
-    bench: &'static str,
-    ranks: u32,
-    bytes: u64,
-    way: Option<&'static str>,
-    ms: u64,
-}
-
-impl Plan {
-    fn count(&self) -> u64 {
-        (BLOCK / self.bytes).clamp(1, COUNT_MAX)
-    }
-}
-
-/// Measures one point; kept at rank 0.
-fn measure(
-    endpoint: &Endpoint,
-    plan: &Plan,
-    device: &str,
-    common: &Common,
-    points: &mut Vec<Point>,
-) -> Result<(), Error> {
-    if endpoint.rank() >= plan.ranks {
+    let ranks = ranks(&args.ranks, endpoint.size(), svg.is_some())?;
+    let points = measure(&endpoint, &ranks, args, ways, common.ms).map_err(failed)?;
+    if endpoint.rank() != 0 {
         return Ok(());
     }
-    let members: Vec<u32> = (0..plan.ranks).collect();
-    let group = Group::new(endpoint, &members, &GroupOptions::from_env()?)?;
-    let mut data = vec![1u8; plan.bytes as usize];
-    let (mut rates, mut latency) = (Vec::new(), Samples::new());
-    let datagrams = || counter(endpoint, "group.cast");
-    let (mut sent, mut blocks) = (0, 0);
-    let started = now_ns();
+    let name = |(way, ranks, bytes, tally): (Way, u32, u64, Tally)| {
+        let figure = |value, mode: Option<&str>| Figure {
+            bench: bench.into(),
+            device: device.into(),
+            ranks,
+            bytes,
+            mode: mode.map(String::from),
+            value,
+            cpu_s_per_gb: None,
+        };
+        tally.point(way, ranks, bytes, figure)
+    };
+    report(points.into_iter().map(name).collect(), common.json, svg, what)
+}
+
+/// What was measured of a way with so many ranks and bytes.
+#[derive(Default)]
+struct Tally {
+    /// Broadcasts, or messages of each member, per second; a figure for each block.
+    rates: Vec<f64>,
+    /// From a cast to the delivery at its sender.
+    latency: Samples,
+    messages: u64,
+    /// Frames and bytes on the wires: of all members, and of the first.
+    wire: [u64; 2],
+    first: [u64; 2],
+}
+
+impl Tally {
+    fn point(
+        &self,
+        way: Way,
+        ranks: u32,
+        bytes: u64,
+        figure: impl Fn(Value, Option<&str>) -> Figure,
+    ) -> Point {
+        let rate = median(self.rates.iter().copied());
+        let each = |count: u64| (count > 0).then(|| count as f64 / self.messages.max(1) as f64);
+        let (value, mode) = match way {
+            Way::Ordered => (Value::MessagesPerS(rate * f64::from(ranks)), None),
+            Way::Broadcast => (Value::BandwidthMbS(rate * bytes as f64 / 1e6), None),
+            Way::Repeated => (Value::BandwidthMbS(rate * bytes as f64 / 1e6), Some("repeated")),
+        };
+        let count =
+            |what, each: Option<f64>| each.map(|each| figure(Value::Count(each), Some(what)));
+        let costs = match way {
+            Way::Ordered => [("frames", self.wire[0]), ("wire bytes", self.wire[1])],
+            Way::Broadcast => [("root frames", self.first[0]), ("root bytes", self.first[1])],
+            Way::Repeated => {
+                [("repeated root frames", self.first[0]), ("repeated root bytes", self.first[1])]
+            }
+        };
+        let [frames, bytes] = costs.map(|(what, sum)| count(what, each(sum)));
+        let latency_us = (way == Way::Ordered).then(|| self.latency.spread().p50);
+        Point { figure: figure(value, mode), frames, bytes, latency_us }
+    }
+}
+
+/// Measures everything; complete at rank 0.
+fn measure(
+    endpoint: &Endpoint,
+    ranks: &[u32],
+    args: &Sweep,
+    ways: &[Way],
+    ms: u64,
+) -> Result<Vec<(Way, u32, u64, Tally)>, Error> {
+    let mut all = Vec::new();
+    for &bytes in &args.sizes.bytes {
+        let each =
+            |&ranks: &u32| ways.iter().map(move |&way| (way, ranks, bytes, Tally::default()));
+        let mut tallies: Vec<_> = ranks.iter().flat_map(each).collect();
+        for _ in 0..TURNS {
+            for (way, ranks, bytes, tally) in &mut tallies {
+                if endpoint.rank() < *ranks {
+                    let members: Vec<u32> = (0..*ranks).collect();
+                    let group = Group::new(endpoint, &members, &GroupOptions::from_env()?)?;
+                    turn(&group, *way, *bytes, ms / TURNS, tally)?;
+                }
+            }
+        }
+        for (_, ranks, _, tally) in &mut tallies {
+            add_up(endpoint, *ranks, tally)?;
+        }
+        all.extend(tallies);
+    }
+    Ok(all)
+}
+
+/// One turn: blocks until the time is up, the first of which warms up.
+fn turn(group: &Group<'_>, way: Way, bytes: u64, ms: u64, tally: &mut Tally) -> Result<(), Error> {
+    let (endpoint, count) = (group.endpoint(), (BLOCK / bytes).clamp(1, COUNT_MAX));
+    let mut data = vec![1u8; bytes as usize];
+    let (mut blocks, started) = (0, now_ns());
     loop {
-        // The first rank says whether there is another block; the first one warms up.
-        let mut more = [u8::from(blocks < 2 || now_ns() - started < plan.ms * 1_000_000)];
+        // The first rank says whether there is another block.
+        let mut more = [u8::from(blocks < 2 || now_ns() - started < ms * 1_000_000)];
         group.broadcast(0, &mut more)?;
         if more[0] == 0 {
-            break;
+            return Ok(());
         }
         group.barrier()?;
-        let (before, sent_before) = (now_ns(), datagrams());
-        match plan.way {
-            Some("repeated") => repeated(&group, plan, &mut data)?,
-            Some(_) => (0..plan.count()).try_for_each(|_| group.broadcast(0, &mut data))?,
-            None => ordered(&group, plan, &data, &mut latency)?,
+        let (before, wire) = (now_ns(), wire(endpoint));
+        match way {
+            Way::Repeated => repeated(group, count, &mut data)?,
+            Way::Broadcast => (0..count).try_for_each(|_| group.broadcast(0, &mut data))?,
+            Way::Ordered => ordered(group, count, &data, &mut tally.latency)?,
         }
-        let sent_after = datagrams();
         group.barrier()?;
         if blocks > 0 {
-            rates.push(plan.count() as f64 * 1e9 / (now_ns() - before) as f64);
-            sent += sent_after - sent_before;
+            tally.rates.push(count as f64 * 1e9 / (now_ns() - before) as f64);
+            tally.messages += count * if way == Way::Ordered { u64::from(group.size()) } else { 1 };
+            for (sum, (after, before)) in
+                tally.first.iter_mut().zip(self::wire(endpoint).iter().zip(wire))
+            {
+                *sum += after - before;
+            }
         }
         blocks += 1;
     }
-    if group.rank() != 0 {
-        return Ok(());
+}
+
+/// Frames and bytes that this process has sent over its links so far.
+fn wire(endpoint: &Endpoint) -> [u64; 2] {
+    let counters = endpoint.counters();
+    [".sent_frames", ".sent_bytes"].map(|what| {
+        counters.iter().filter(|(name, _)| name.ends_with(what)).map(|(_, count)| count).sum()
+    })
+}
+
+/// Adds up at rank 0 what the members have sent.
+fn add_up(endpoint: &Endpoint, ranks: u32, tally: &mut Tally) -> Result<(), Error> {
+    let mut bytes = [0; 16];
+    tally.wire = tally.first;
+    if endpoint.rank() == 0 {
+        for rank in 1..ranks {
+            endpoint.recv(rank, TAG + 1, &mut bytes)?;
+            for (sum, word) in tally.wire.iter_mut().zip(bytes.chunks_exact(8)) {
+                *sum += word.try_into().map_or(0, u64::from_le_bytes);
+            }
+        }
+    } else if endpoint.rank() < ranks {
+        for (word, count) in bytes.chunks_exact_mut(8).zip(tally.first) {
+            word.copy_from_slice(&count.to_le_bytes());
+        }
+        endpoint.send(0, TAG + 1, &bytes)?;
     }
-    let rate = median(rates.iter().copied());
-    let value = match plan.way {
-        Some(_) => Value::BandwidthMbS(rate * plan.bytes as f64 / 1e6),
-        None => Value::MessagesPerS(rate * f64::from(plan.ranks)),
-    };
-    let figure = Figure {
-        bench: plan.bench.into(),
-        device: device.into(),
-        ranks: plan.ranks,
-        bytes: plan.bytes,
-        mode: plan.way.map(String::from),
-        value,
-        cpu_s_per_gb: None,
-    };
-    if common.json {
-        json_line(&figure);
-    }
-    let each = sent as f64 / (plan.count() * (blocks - 1)) as f64;
-    let datagrams = (plan.way == Some(WAYS[0])).then_some(each);
-    let latency_us = plan.way.is_none().then(|| latency.spread().p50);
-    points.push(Point { figure, datagrams, latency_us });
     Ok(())
 }
 
-fn counter(endpoint: &Endpoint, name: &str) -> u64 {
-    let counters = endpoint.counters();
-    counters.iter().find(|(n, _)| n == name).map_or(0, |(_, count)| *count)
-}
-
 /// The first rank sends its data to each other one by a message.
-fn repeated(group: &Group<'_>, plan: &Plan, data: &mut [u8]) -> Result<(), Error> {
+fn repeated(group: &Group<'_>, count: u64, data: &mut [u8]) -> Result<(), Error> {
     let endpoint = group.endpoint();
-    for _ in 0..plan.count() {
+    for _ in 0..count {
         if group.rank() != 0 {
             endpoint.recv(0, TAG, data)?;
             continue;
         }
         let data = &*data;
         endpoint.scope(|scope| {
-            (1..plan.ranks).try_for_each(|rank| scope.isend(rank, TAG, data).map(|_| ()))
+            (1..group.size()).try_for_each(|rank| scope.isend(rank, TAG, data).map(|_| ()))
         })?;
     }
     Ok(())
 }
 
 /// All cast, and take what all have cast.
-fn ordered(
-    group: &Group<'_>,
-    plan: &Plan,
-    data: &[u8],
-    latency: &mut Samples,
-) -> Result<(), Error> {
-    let all = plan.count() * u64::from(plan.ranks);
+fn ordered(group: &Group<'_>, count: u64, data: &[u8], latency: &mut Samples) -> Result<(), Error> {
+    let all = count * u64::from(group.size());
+    let mut bytes = Vec::new();
     let mut cast_ns = std::collections::VecDeque::new();
     let mut taken = 0;
     let mut take = |sender: u32, cast_ns: &mut std::collections::VecDeque<u64>| {
@@ -234,61 +292,17 @@ fn ordered(
             latency.record(now_ns() - at, 1);
         }
     };
-    for _ in 0..plan.count() {
+    for _ in 0..count {
         cast_ns.push_back(now_ns());
         group.cast(data)?;
-        while let Some(delivery) = group.try_deliver()? {
-            take(delivery.sender, &mut cast_ns);
+        while let Some(sender) = group.try_deliver_into(&mut bytes)? {
+            take(sender, &mut cast_ns);
             taken += 1;
         }
     }
     while taken < all {
-        take(group.deliver()?.sender, &mut cast_ns);
+        take(group.deliver_into(&mut bytes)?, &mut cast_ns);
         taken += 1;
     }
-    Ok(())
-}
-
-fn report(
-    endpoint: &Endpoint,
-    points: &[Point],
-    common: &Common,
-    svg: Option<&std::path::Path>,
-    what: What,
-) -> Result<(), CliError> {
-    if endpoint.rank() != 0 {
-        return Ok(());
-    }
-    if !common.json {
-        let mut table =
-            Table::new(["way", "ranks", "bytes", "rate", "datagrams each", "own delivery us"]);
-        for Point { figure, datagrams, latency_us } in points {
-            let number = |value: Option<f64>| value.map_or("-".into(), |v| format!("{v:.1}"));
-            table.row(vec![
-                figure.mode.clone().unwrap_or_else(|| "ordered".into()),
-                figure.ranks.to_string(),
-                size_text(figure.bytes),
-                figure.value.text(),
-                number(*datagrams),
-                number(*latency_us),
-            ]);
-        }
-        table.print();
-    }
-    let Some(path) = svg else { return Ok(()) };
-    let longest = points.iter().map(|p| p.figure.bytes).max().unwrap_or(0);
-    let mut curves: Vec<Curve> = Vec::new();
-    for point in points.iter().filter(|p| p.figure.bytes == longest) {
-        let label = point.figure.mode.clone().unwrap_or_else(|| "ordered".into());
-        let at = (u64::from(point.figure.ranks), point.figure.value.number());
-        match curves.iter_mut().find(|curve| curve.label == label) {
-            Some(curve) => curve.points.push(at),
-            None => curves.push(Curve { bold: label != WAYS[1], label, points: vec![at] }),
-        }
-    }
-    let device = points.first().map_or("", |p| &p.figure.device);
-    let title = format!("{}, {} ({device})", what.title(), size_text(longest));
-    plot::svg(path, &[Panel { title, what, curves }]).map_err(CliError::Bench)?;
-    eprintln!("weft: plot in {}", path.display());
     Ok(())
 }

@@ -2,18 +2,53 @@
 //!
 //! | frame | bytes |
 //! |---|---|
-//! | data | 1, broadcast u32, rank that shall report u32, fragment u64, its length u64, payload |
+//! | data | 1, broadcast u32, asked u32, fragment u64, length u64, piece u16, index u32, payload |
 //! | ask | 2, fragments sent so far u64 |
 //! | report | 3, waits u8, got u64, seen u64, limit u64, ranges: each first u64, count u32 |
 
 /// Bytes of a data frame before its payload.
-pub(super) const DATA_LEN: usize = 25;
+pub(super) const DATA_LEN: usize = 31;
 
 /// Ranges of one report at most.
 pub const RANGES_MAX: usize = 16;
 
-/// No rank shall report.
-pub(super) const NOBODY: u32 = u32::MAX;
+/// As a rank that shall report: none, all.
+const NOBODY: u32 = u32::MAX;
+const EVERYBODY: u32 = u32::MAX - 1;
+
+/// Who shall report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// Nobody.
+    Nobody,
+    /// This rank.
+    One(u32),
+    /// All.
+    All,
+}
+
+impl Asked {
+    /// Whether that rank shall.
+    pub fn is(self, rank: u32) -> bool {
+        self == Asked::All || self == Asked::One(rank)
+    }
+
+    fn to_word(self) -> u32 {
+        match self {
+            Asked::Nobody => NOBODY,
+            Asked::One(rank) => rank,
+            Asked::All => EVERYBODY,
+        }
+    }
+
+    fn from_word(word: u32) -> Asked {
+        match word {
+            NOBODY => Asked::Nobody,
+            EVERYBODY => Asked::All,
+            rank => Asked::One(rank),
+        }
+    }
+}
 
 /// A fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,11 +56,29 @@ pub struct Data {
     /// Which broadcast of the group.
     pub number: u32,
     /// Who shall report.
-    pub asked: Option<u32>,
+    pub asked: Asked,
     /// Its place in the row of all fragments of the sender.
     pub fragment: u64,
     /// Bytes of the whole broadcast.
     pub len: u64,
+    /// Bytes of each of its fragments but the last: the sender chooses, broadcast by broadcast.
+    pub piece: u16,
+    /// Its place among the fragments of the broadcast.
+    pub index: u32,
+}
+
+impl Data {
+    /// How many fragments the broadcast has, the place of the first in the row, and which bytes of
+    /// it this one is, as offset and length; `None` where that cannot be.
+    pub(super) fn extent(&self) -> Option<(u64, u64, u64, usize)> {
+        let piece = u64::from(self.piece);
+        let count = self.len.checked_div(piece)? + u64::from(!self.len.is_multiple_of(piece));
+        let (count, index) = (count.max(1), u64::from(self.index));
+        let first = self.fragment.checked_sub(index)?;
+        let offset = index.checked_mul(piece)?;
+        let len = self.len.saturating_sub(offset).min(piece) as usize;
+        (index < count).then_some((count, first, offset, len))
+    }
 }
 
 /// Ranges of fragments, each the first and how many.
@@ -116,9 +169,11 @@ impl Frame {
             Frame::Data(data) => {
                 into.push(1);
                 into.extend_from_slice(&data.number.to_le_bytes());
-                into.extend_from_slice(&data.asked.unwrap_or(NOBODY).to_le_bytes());
+                into.extend_from_slice(&data.asked.to_word().to_le_bytes());
                 into.extend_from_slice(&data.fragment.to_le_bytes());
                 into.extend_from_slice(&data.len.to_le_bytes());
+                into.extend_from_slice(&data.piece.to_le_bytes());
+                into.extend_from_slice(&data.index.to_le_bytes());
             }
             Frame::Ask { sent } => {
                 into.push(2);
@@ -156,9 +211,10 @@ impl Frame {
     }
 
     fn decode_data(bytes: &[u8]) -> Option<Data> {
-        let (number, asked) = (u32_at(bytes, 1)?, u32_at(bytes, 5)?);
-        let asked = (asked != NOBODY).then_some(asked);
-        Some(Data { number, asked, fragment: u64_at(bytes, 9)?, len: u64_at(bytes, 17)? })
+        let (number, asked) = (u32_at(bytes, 1)?, Asked::from_word(u32_at(bytes, 5)?));
+        let (fragment, len) = (u64_at(bytes, 9)?, u64_at(bytes, 17)?);
+        let piece = u16::from_le_bytes(bytes.get(25..27)?.try_into().ok()?);
+        Some(Data { number, asked, fragment, len, piece, index: u32_at(bytes, 27)? })
     }
 
     fn decode_report(bytes: &[u8]) -> Option<Report> {

@@ -10,7 +10,10 @@
 //!   reports. One that waits and hears nothing reports that, too. What one receiver misses goes to
 //!   it alone, what several miss to all.
 //! - **Flow control.** A receiver has room for a window of fragments beyond what it has been asked
-//!   to receive. The sender keeps within the room of the slowest.
+//!   to receive. The sender keeps within the room of the slowest, and within a *flight* that grows
+//!   while nothing is lost, and halves where much is.
+//! - **Size.** Each fragment says how long the pieces of its broadcast are, and which one it is; so
+//!   the sender can choose what all paths carry, and receivers need not know beforehand.
 //! - **No implosion.** Without loss a receiver reports only when it is asked: a fragment names at
 //!   most one rank that shall report, each in turn, twice a window; and at the end the sender asks
 //!   those that have not confirmed, at most [`ASKED_MAX`] at a time.
@@ -31,20 +34,26 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{Data, Frame, FrameError, RANGES_MAX, Ranges, Report};
+pub use frame::{Asked, Data, Frame, FrameError, RANGES_MAX, Ranges, Report};
 pub use receiver::{Receiver, ReceiverError};
 pub use sender::{Sender, To};
 
 /// Ranks that are asked to report and have not answered, at most.
 pub const ASKED_MAX: usize = 8;
 
+/// Bytes of a fragment in datagrams with this many bytes of payload, frame included.
+pub fn piece_of(datagram: usize) -> u16 {
+    datagram.saturating_sub(frame::DATA_LEN).clamp(1, usize::from(u16::MAX)) as u16
+}
+
 /// What sender and receivers of a group agree on, and how patient they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Payload bytes of a fragment.
-    pub fragment: usize,
-    /// Fragments that a receiver has room for, a power of two, and at least eight for each rank.
+    /// Fragments of broadcasts that it has not been asked to receive yet that a receiver keeps, a
+    /// power of two, and at least eight for each rank.
     pub window: u64,
+    /// Fragments that may be under way at once, a power of two and not less.
+    pub ahead: u64,
     /// After so long without an answer one asks again, ns; each time without progress twice as
     /// long.
     pub patience_ns: u64,
@@ -53,25 +62,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For datagrams with this many bytes of payload, frame included, and a group of this size.
-    pub fn new(datagram: usize, size: u32) -> Limits {
-        Limits {
-            fragment: datagram.saturating_sub(frame::DATA_LEN).max(1),
-            window: (8 * u64::from(size)).next_power_of_two().max(256),
-            patience_ns: 1_000_000,
-            reorder_ns: 50_000,
-        }
-    }
-
-    /// How many fragments a broadcast has; one without data has one as well.
-    pub fn fragments(&self, len: u64) -> u64 {
-        len.div_ceil(self.fragment as u64).max(1)
-    }
-
-    /// The bytes of a broadcast that its fragment `index` carries.
-    fn extent(&self, len: u64, index: u64) -> (u64, usize) {
-        let offset = index * self.fragment as u64;
-        (offset, len.saturating_sub(offset).min(self.fragment as u64) as usize)
+    /// For a group of this size.
+    pub fn new(size: u32) -> Limits {
+        let window = (8 * u64::from(size)).next_power_of_two().max(256);
+        Limits { window, ahead: window.max(2048), patience_ns: 1_000_000, reorder_ns: 50_000 }
     }
 
     /// Patience after so many tries.

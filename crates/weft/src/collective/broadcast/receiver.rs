@@ -3,21 +3,25 @@
 use std::collections::VecDeque;
 
 use super::Limits;
-use super::frame::{Data, Frame, Ranges, Report};
+use super::frame::{Asked, Data, Frame, Ranges, Report};
 
 /// A broadcast that the rank waits for.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
     number: u32,
-    first: u64,
     len: u64,
+    /// Its first fragment in the row, how many it has, and of how many bytes: known once one of
+    /// them has come.
+    place: Option<(u64, u64, u16)>,
 }
+
+/// Reordering is held for possible for so many times the patience at most.
+const REORDERS_MAX: u64 = 4;
 
 /// A fragment that nobody waits for yet.
 #[derive(Clone, Debug)]
 struct Stored {
-    number: u32,
-    len: u64,
+    data: Data,
     payload: Vec<u8>,
 }
 
@@ -48,19 +52,31 @@ pub struct Receiver {
     me: u32,
     /// The broadcasts that the rank waits for.
     posted: VecDeque<Posted>,
-    /// The fragment after the last broadcast that was posted.
+    /// The fragment after the last broadcast that was posted, as far as that is known; after the
+    /// last one that is finished.
     posted_end: u64,
+    done_end: u64,
     /// All below have arrived.
     next: u64,
-    /// All below were heard of.
+    /// The last that has arrived is just below.
+    heard: u64,
+    /// All below were heard of: they have arrived, or the sender has said that it has sent them.
     seen: u64,
     /// What has arrived from `next` on.
     have: Vec<bool>,
     stored: Vec<Option<Stored>>,
+    /// Memory of fragments that were stored, to be used again.
+    spare: Vec<Vec<u8>>,
     /// The sender wants a report.
     asked: bool,
-    /// When to report a gap.
+    /// When to report a gap; and what was sent and has not come, which may be on its way behind
+    /// what said so.
     report_at: Option<u64>,
+    tail_at: Option<u64>,
+    /// How long a gap may be the network's reordering: longer after repairs of what came anyway.
+    reorder_ns: u64,
+    /// A gap was reported, and nothing has come twice since.
+    reported: bool,
     /// When anything was last heard or said.
     moved_at: u64,
     tries: u32,
@@ -75,22 +91,28 @@ impl Receiver {
     /// What rank `me` has of the sender `root`.
     ///
     /// # Panics
-    /// If the window is no power of two.
+    /// If a window is no power of two.
     pub fn new(limits: Limits, me: u32, root: u32) -> Receiver {
-        assert!(limits.window.is_power_of_two(), "a window of {}", limits.window);
-        let window = limits.window as usize;
+        let Limits { window, ahead, .. } = limits;
+        assert!(window.is_power_of_two() && ahead.is_power_of_two() && window <= ahead);
         Receiver {
             limits,
             root,
             me,
             posted: VecDeque::new(),
             posted_end: 0,
+            done_end: 0,
             next: 0,
+            heard: 0,
             seen: 0,
-            have: vec![false; window],
-            stored: vec![None; window],
+            have: vec![false; ahead as usize],
+            stored: vec![None; window as usize],
+            spare: Vec::new(),
             asked: false,
             report_at: None,
+            tail_at: None,
+            reorder_ns: limits.reorder_ns,
+            reported: false,
             moved_at: 0,
             tries: 0,
             limit: limits.window,
@@ -115,13 +137,18 @@ impl Receiver {
         self.doubles
     }
 
-    fn place(&self, fragment: u64) -> usize {
+    fn mark(&self, fragment: u64) -> usize {
+        (fragment & (self.limits.ahead - 1)) as usize
+    }
+
+    fn store_at(&self, fragment: u64) -> usize {
         (fragment & (self.limits.window - 1)) as usize
     }
 
     /// All below can be received.
     fn limit(&self) -> u64 {
-        self.next.min(self.posted_end) + self.limits.window
+        let Limits { window, ahead, .. } = self.limits;
+        self.next.saturating_add(ahead).min(self.posted_end.saturating_add(window))
     }
 
     /// Waits for the sender's next broadcast, which must have this number and length. Calls
@@ -133,19 +160,15 @@ impl Receiver {
         now_ns: u64,
         mut place: impl FnMut(u32, u64, &[u8]),
     ) {
-        let posted = Posted { number, first: self.posted_end, len };
-        self.posted_end += self.limits.fragments(len);
-        self.posted.push_back(posted);
+        self.posted.push_back(Posted { number, len, place: None });
         self.moved_at = now_ns;
-        for fragment in posted.first..self.posted_end.min(self.seen) {
-            let at = self.place(fragment);
-            if let Some(Stored { number, len, payload }) = self.stored[at].take() {
-                self.put(
-                    &posted,
-                    Data { number, asked: None, fragment, len },
-                    &payload,
-                    &mut place,
-                );
+        let stored = self.posted_end..self.seen.min(self.posted_end + self.limits.window);
+        for fragment in stored {
+            let at = self.store_at(fragment);
+            let own = |s: &Stored| (s.data.fragment, s.data.number) == (fragment, number);
+            if let Some(Stored { data, payload }) = self.stored[at].take_if(|s| own(s)) {
+                self.put(&data, &payload, &mut place);
+                self.spare.push(payload);
             }
         }
         self.finish();
@@ -153,33 +176,61 @@ impl Receiver {
         self.asked |= self.seen >= self.limit && self.limit() > self.limit;
     }
 
+    /// Puts a fragment to its place, if its broadcast is waited for; `false`: it is not.
     fn put(
         &mut self,
-        posted: &Posted,
-        data: Data,
+        data: &Data,
         payload: &[u8],
         place: &mut impl FnMut(u32, u64, &[u8]),
-    ) {
-        let (offset, len) = self.limits.extent(posted.len, data.fragment - posted.first);
-        if (data.number, data.len, payload.len()) != (posted.number, posted.len, len) {
-            self.failed = Some(ReceiverError {
-                root: self.root,
-                number: data.number,
-                len: data.len,
-                wanted: posted.number,
-                wanted_len: posted.len,
-            });
-            return;
+    ) -> bool {
+        let Some(posted) = self.posted.iter_mut().find(|posted| posted.number == data.number)
+        else {
+            return false;
+        };
+        let sound = |(count, first, offset, len): (u64, u64, u64, usize)| {
+            let here = (first, count, data.piece);
+            let fits = first >= self.done_end && payload.len() == len && data.len == posted.len;
+            (fits && *posted.place.get_or_insert(here) == here)
+                .then(|| (first.saturating_add(count), offset))
+        };
+        let Some((end, offset)) = data.extent().and_then(sound) else {
+            let (wanted, wanted_len) = (posted.number, posted.len);
+            self.fail(data, wanted, wanted_len);
+            return true;
+        };
+        if end > self.posted_end {
+            self.posted_end = end;
+            // The sender may go on beyond what it has been told.
+            self.asked |= end > self.limit;
         }
-        place(posted.number, offset, payload);
+        place(data.number, offset, payload);
+        true
     }
 
+    fn fail(&mut self, data: &Data, wanted: u32, wanted_len: u64) {
+        let Data { number, len, .. } = *data;
+        let root = self.root;
+        self.failed = Some(ReceiverError { root, number, len, wanted, wanted_len });
+    }
+
+    /// Ends what has arrived whole, and looks whether what comes next is what is waited for.
     fn finish(&mut self) {
-        while let Some(posted) = self.posted.front()
-            && self.next >= posted.first + self.limits.fragments(posted.len)
+        while let Some(Posted { number, place: Some((first, count, _)), .. }) =
+            self.posted.front().copied()
+            && self.next >= first.saturating_add(count)
         {
-            self.finished.push_back(posted.number);
+            self.finished.push_back(number);
+            self.done_end = first.saturating_add(count);
             self.posted.pop_front();
+        }
+        if let Some(&Posted { number, len, place: None }) = self.posted.front()
+            && self.next > self.done_end
+        {
+            let stored = self.stored[self.store_at(self.done_end)].as_ref();
+            let data = stored.map(|stored| stored.data);
+            if let Some(data) = data.filter(|data| data.fragment == self.done_end) {
+                self.fail(&data, number, len);
+            }
         }
     }
 
@@ -198,6 +249,9 @@ impl Receiver {
                 // A sender cannot have sent what there was no room for.
                 self.seen = self.seen.max((*sent).min(self.limit()));
                 self.asked = true;
+                if self.heard < self.seen && self.tail_at.is_none() {
+                    self.tail_at = Some(now_ns + self.limits.patience_ns + self.spread());
+                }
             }
             Frame::Report(_) => {}
         }
@@ -211,46 +265,58 @@ impl Receiver {
         mut place: impl FnMut(u32, u64, &[u8]),
     ) {
         let fragment = data.fragment;
-        self.asked |= data.asked == Some(self.me);
-        let wrong = payload.len() > self.limits.fragment;
-        if fragment >= self.limit() || wrong {
+        self.asked |= data.asked.is(self.me);
+        if fragment >= self.next.saturating_add(self.limits.ahead) {
             return;
         }
-        self.seen = self.seen.max(fragment + 1);
-        let at = self.place(fragment);
+        let at = self.mark(fragment);
         if fragment < self.next || self.have[at] {
             self.doubles += 1;
+            if std::mem::take(&mut self.reported) {
+                self.reorder_ns = (self.reorder_ns * 2).min(REORDERS_MAX * self.limits.patience_ns);
+            }
         } else {
+            if !self.put(data, payload, &mut place) && !self.store(data, payload) {
+                return;
+            }
             (self.moved_at, self.tries) = (now_ns, 0);
             self.have[at] = true;
-            let by_first = self.posted.partition_point(|posted| posted.first <= fragment);
-            match by_first.checked_sub(1).and_then(|at| self.posted.get(at)).copied() {
-                Some(posted) if fragment < self.posted_end => {
-                    self.put(&posted, *data, payload, &mut place);
-                }
-                _ => self.store(at, data, payload),
-            }
+            self.heard = self.heard.max(fragment + 1);
+            self.seen = self.seen.max(self.heard);
             while self.next < self.seen && self.have_at_next() {
                 self.next += 1;
             }
             self.finish();
         }
-        if self.next == self.seen {
+        if self.next == self.heard {
             self.report_at = None;
         } else if self.report_at.is_none() {
-            self.report_at = Some(now_ns + self.limits.reorder_ns + self.spread());
+            self.report_at = Some(now_ns + self.reorder_ns + self.spread());
         }
+        // As long as something comes, the rest may come as well.
+        let tail_at = now_ns + self.limits.patience_ns + self.spread();
+        self.tail_at = (self.heard < self.seen).then_some(tail_at);
     }
 
     /// Takes the mark of the fragment `next`.
     fn have_at_next(&mut self) -> bool {
-        let at = self.place(self.next);
+        let at = self.mark(self.next);
         std::mem::take(&mut self.have[at])
     }
 
-    fn store(&mut self, at: usize, data: &Data, payload: &[u8]) {
-        let Data { number, len, .. } = *data;
-        self.stored[at] = Some(Stored { number, len, payload: payload.to_vec() });
+    /// Keeps a fragment that nobody waits for; `false`: there is no room.
+    fn store(&mut self, data: &Data, payload: &[u8]) -> bool {
+        if data.fragment >= self.limit() || payload.len() > usize::from(data.piece) {
+            return false;
+        }
+        let at = self.store_at(data.fragment);
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(payload);
+        let data = Data { asked: Asked::Nobody, ..*data };
+        let before = self.stored[at].replace(Stored { data, payload: copy });
+        self.spare.extend(before.map(|before| before.payload));
+        true
     }
 
     /// This rank's own delay, so that not all report at once.
@@ -260,12 +326,13 @@ impl Receiver {
         self.limits.patience_ns / 2 * turn / 256
     }
 
-    fn report(&self, waits: bool) -> Report {
+    /// What it has, and what it misses of what is below `end_all`.
+    fn report(&self, waits: bool, end_all: u64) -> Report {
         let mut missing = Ranges::default();
         let mut fragment = self.next;
-        while fragment < self.seen {
+        while fragment < end_all {
             let mut end = fragment;
-            while end < self.seen && !self.have[self.place(end)] {
+            while end < end_all && !self.have[self.mark(end)] {
                 end += 1;
             }
             if end > fragment && !missing.push(fragment, (end - fragment) as u32) {
@@ -290,20 +357,28 @@ impl Receiver {
     /// The next frame to be sent to the sender.
     pub fn poll(&mut self, now_ns: u64) -> Option<Frame> {
         let gap = self.report_at.is_some_and(|at| at <= now_ns);
+        let tail = self.tail_at.is_some_and(|at| at <= now_ns);
         let waits = self.complain_at().is_some_and(|at| at <= now_ns);
-        if !self.asked && !gap && !waits {
+        if !self.asked && !gap && !tail && !waits {
             return None;
         }
         self.asked = false;
         self.limit = self.limit();
-        if gap || waits {
+        if gap && std::mem::replace(&mut self.reported, true) {
+            self.reorder_ns = (self.reorder_ns * 7 / 8).max(self.limits.reorder_ns);
+        }
+        if gap || tail || waits {
             self.tries = self.tries.saturating_add(1);
             self.moved_at = now_ns;
         }
         // The ask has told of fragments that are missing, or the repair may be lost as well.
-        self.report_at = (self.next < self.seen)
-            .then(|| now_ns + self.limits.patience(self.tries) + self.spread());
-        Some(Frame::Report(self.report(waits)))
+        let again = now_ns + self.limits.patience(self.tries) + self.spread();
+        self.report_at = (self.next < self.heard).then_some(again);
+        if tail || waits {
+            self.tail_at = (self.heard < self.seen).then_some(again);
+        }
+        let end = if tail || waits { self.seen } else { self.heard };
+        Some(Frame::Report(self.report(waits, end)))
     }
 
     /// When to poll although nothing has arrived, ns.
@@ -311,6 +386,6 @@ impl Receiver {
         if self.asked {
             return Some(0);
         }
-        [self.report_at, self.complain_at()].into_iter().flatten().min()
+        [self.report_at, self.tail_at, self.complain_at()].into_iter().flatten().min()
     }
 }

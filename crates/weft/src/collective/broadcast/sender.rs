@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::frame::{Data, Frame, Report};
+use super::frame::{Asked, Data, Frame, Report};
 use super::{ASKED_MAX, Limits};
 
 /// To whom a frame goes.
@@ -65,6 +65,55 @@ struct Message {
     number: u32,
     first: u64,
     len: u64,
+    /// Bytes of each fragment but the last, and how many there are.
+    piece: u16,
+    count: u64,
+    /// Somebody waits for its end.
+    urgent: bool,
+}
+
+/// Bytes that are under way at once, at most: what a receiver's socket keeps for it.
+const FLIGHT_BYTES: u64 = 2 << 20;
+
+/// Fragments that may always be under way.
+const FLIGHT_LEAST: u64 = 64;
+
+/// One in so many fragments lost is the network's way of saying that they are too many at once.
+const LOSS_SHARE: u64 = 32;
+
+/// How much is under way at once: more and more while nothing is lost.
+#[derive(Clone, Debug)]
+struct Flight {
+    now: u64,
+    least: u64,
+    most: u64,
+    /// Fragments confirmed, and missed, since it was changed.
+    came: u64,
+    missed: u64,
+    /// What is missed below was sent before it was cut.
+    cut_at: u64,
+}
+
+impl Flight {
+    fn confirm(&mut self, fragments: u64) {
+        self.came += fragments;
+        if self.came >= self.now {
+            let calm = self.missed * LOSS_SHARE < self.came;
+            (self.came, self.missed) = (0, 0);
+            self.now = if calm { (self.now * 2).min(self.most) } else { self.now };
+        }
+    }
+
+    fn miss(&mut self, fragment: u64, next: u64) {
+        if fragment < self.cut_at {
+            return;
+        }
+        self.missed += 1;
+        if self.missed * LOSS_SHARE > self.now {
+            self.now = (self.now / 2).max(self.least);
+            (self.came, self.missed, self.cut_at) = (0, 0, next);
+        }
+    }
 }
 
 /// Sends broadcasts, one after the other. Does not hold the data: who polls it fills the payload
@@ -74,14 +123,18 @@ pub struct Sender {
     limits: Limits,
     peers: Vec<Peer>,
     messages: VecDeque<Message>,
+    /// Messages among them for whose end somebody waits.
+    urgent: usize,
     /// Fragments of all broadcasts so far.
     queued: u64,
-    /// All below were sent.
+    /// All below were sent, the last one at this time.
     next: u64,
+    next_at: u64,
     /// All below were confirmed by all.
     base: u64,
     /// All below may be sent.
     limit: u64,
+    flight: Flight,
     sent: Vec<Sent>,
     repairs: VecDeque<u64>,
     /// Whose turn to report it is, and fragments since somebody was asked.
@@ -98,13 +151,14 @@ impl Sender {
     /// The sender of rank `me` among `size`.
     ///
     /// # Panics
-    /// If the window is no power of two.
+    /// If a window is no power of two.
     pub fn new(limits: Limits, me: u32, size: u32) -> Sender {
-        assert!(limits.window.is_power_of_two(), "a window of {}", limits.window);
+        let Limits { window, ahead, .. } = limits;
+        assert!(window.is_power_of_two() && ahead.is_power_of_two() && window <= ahead);
         let peer = |rank| Peer {
             gone: rank == me,
             got: 0,
-            limit: limits.window,
+            limit: window,
             asked_at: 0,
             asked_sent: 0,
             owes: false,
@@ -112,15 +166,20 @@ impl Sender {
             tries: 0,
         };
         let unsent = Sent { at: 0, again: false, missed: Missed::Nobody, helped: None };
+        let least = FLIGHT_LEAST.max(8 * u64::from(size)).min(window);
+        let flight = Flight { now: window, least, most: window, came: 0, missed: 0, cut_at: 0 };
         let mut sender = Sender {
             limits,
             peers: (0..size).map(peer).collect(),
             messages: VecDeque::new(),
+            urgent: 0,
             queued: 0,
             next: 0,
+            next_at: 0,
             base: 0,
             limit: 0,
-            sent: vec![unsent; limits.window as usize],
+            flight,
+            sent: vec![unsent; ahead as usize],
             repairs: VecDeque::new(),
             turn: me,
             unasked: 0,
@@ -132,11 +191,18 @@ impl Sender {
         sender
     }
 
-    /// Begins the broadcast with this number, of `len` bytes. The data must stay as it is until
-    /// [`Sender::finished`] gives the number.
-    pub fn start(&mut self, number: u32, len: u64) {
-        self.messages.push_back(Message { number, first: self.queued, len });
-        self.queued += self.limits.fragments(len);
+    /// Begins the broadcast with this number, of `len` bytes in fragments of `piece` bytes. The
+    /// data must stay as it is until [`Sender::finished`] gives the number; `urgent`: somebody
+    /// waits for that.
+    pub fn start(&mut self, number: u32, len: u64, piece: u16, urgent: bool) {
+        let piece = piece.max(1);
+        let (first, count) = (self.queued, len.div_ceil(u64::from(piece)).max(1));
+        self.messages.push_back(Message { number, first, len, piece, count, urgent });
+        self.urgent += usize::from(urgent);
+        self.queued += count;
+        let Limits { window, ahead, .. } = self.limits;
+        self.flight.most = (FLIGHT_BYTES / u64::from(piece)).clamp(window, ahead);
+        self.flight.now = self.flight.now.min(self.flight.most);
         self.move_on();
     }
 
@@ -156,19 +222,28 @@ impl Sender {
     }
 
     fn sent(&mut self, fragment: u64) -> &mut Sent {
-        &mut self.sent[(fragment & (self.limits.window - 1)) as usize]
+        &mut self.sent[(fragment & (self.limits.ahead - 1)) as usize]
+    }
+
+    /// All below may be sent as far as a receiver is concerned.
+    fn room(&self, peer: &Peer) -> u64 {
+        peer.limit.min(peer.got + self.flight.now)
     }
 
     /// Takes account of what receivers have got.
     fn move_on(&mut self) {
         let live = || self.peers.iter().filter(|peer| !peer.gone);
         // Alone, the sender has told everyone as soon as it has sent.
-        self.base = live().map(|peer| peer.got).min().unwrap_or(self.queued);
-        self.limit = live().map(|peer| peer.limit).min().unwrap_or(self.queued);
+        let base = live().map(|peer| peer.got).min().unwrap_or(self.queued);
+        self.flight.confirm(base.saturating_sub(self.base));
+        self.base = base;
+        let live = self.peers.iter().filter(|peer| !peer.gone);
+        self.limit = live.map(|peer| self.room(peer)).min().unwrap_or(self.queued);
         self.next = self.next.max(self.base);
         while let Some(message) = self.messages.front()
-            && self.base >= message.first + self.limits.fragments(message.len)
+            && self.base >= message.first + message.count
         {
+            self.urgent -= usize::from(message.urgent);
             self.finished.push_back(message.number);
             self.messages.pop_front();
         }
@@ -185,11 +260,11 @@ impl Sender {
     /// Takes a report; what makes no sense is ignored.
     pub fn take(&mut self, from: u32, report: &Report, now_ns: u64) {
         let Report { got, seen, limit, waits, missing } = *report;
-        let window = self.limits.window;
+        let ahead = self.limits.ahead;
         let Some(peer) = self.peers.get_mut(from as usize).filter(|peer| !peer.gone) else {
             return;
         };
-        if got > self.next || seen > self.next || limit > got.saturating_add(window) {
+        if got > self.next || seen > self.next || limit > got.saturating_add(ahead) {
             return;
         }
         peer.owes = false;
@@ -221,6 +296,7 @@ impl Sender {
             if !late {
                 if sent.missed == Missed::Nobody {
                     self.repairs.push_back(fragment);
+                    self.flight.miss(fragment, self.next);
                 }
                 let sent = self.sent(fragment);
                 sent.missed = if other { Missed::Several } else { Missed::One(rank) };
@@ -239,6 +315,7 @@ impl Sender {
         if self.next < self.queued.min(self.limit) {
             let fragment = self.next;
             self.next += 1;
+            self.next_at = now_ns;
             *self.sent(fragment) =
                 Sent { at: now_ns, again: false, missed: Missed::Nobody, helped: None };
             let asked = self.whose_turn(now_ns);
@@ -265,42 +342,55 @@ impl Sender {
                 To::One(rank) => sent.helped = Some(rank),
             }
             self.repaired += 1;
-            return self.data(to, fragment, None);
+            return self.data(to, fragment, Asked::Nobody);
         }
     }
 
-    fn data(&self, to: To, fragment: u64, asked: Option<u32>) -> Option<(To, Frame, (u64, usize))> {
+    fn data(&self, to: To, fragment: u64, asked: Asked) -> Option<(To, Frame, (u64, usize))> {
         let at = self.messages.partition_point(|message| message.first <= fragment);
-        let Message { number, first, len } = *self.messages.get(at.checked_sub(1)?)?;
-        let extent = self.limits.extent(len, fragment - first);
-        Some((to, Frame::Data(Data { number, asked, fragment, len }), extent))
+        let Message { number, first, len, piece, .. } = *self.messages.get(at.checked_sub(1)?)?;
+        let index = fragment - first;
+        let offset = index * u64::from(piece);
+        let payload = len.saturating_sub(offset).min(u64::from(piece)) as usize;
+        let data = Data { number, asked, fragment, len, piece, index: index as u32 };
+        Some((to, Frame::Data(data), (offset, payload)))
     }
 
-    /// Who reports by the fragment that is being sent: each in turn, twice a window.
-    fn whose_turn(&mut self, now_ns: u64) -> Option<u32> {
+    /// Who reports by the fragment that is being sent: each in turn, twice a flight; and all by the
+    /// last one, if somebody waits for their word and they are not too many.
+    fn whose_turn(&mut self, now_ns: u64) -> Asked {
         self.unasked += 1;
-        let size = self.peers.len() as u64;
-        if self.unasked < self.limits.window / (2 * size.max(1)) {
-            return None;
+        let (sent, size) = (self.next, self.peers.len() as u64);
+        let live = self.peers.iter().filter(|peer| !peer.gone).count();
+        if sent == self.queued && self.urgent > 0 && live <= ASKED_MAX {
+            for peer in self.peers.iter_mut().filter(|peer| !peer.gone) {
+                (peer.asked_at, peer.asked_sent, peer.owes) = (now_ns, sent, true);
+            }
+            self.unasked = 0;
+            return Asked::All;
+        }
+        if self.unasked < self.flight.now / (2 * size.max(1)) {
+            return Asked::Nobody;
         }
         self.unasked = 0;
-        let sent = self.next;
         for _ in 0..size {
             self.turn = (self.turn + 1) % size as u32;
             let peer = &mut self.peers[self.turn as usize];
             if !peer.gone {
                 (peer.asked_at, peer.asked_sent, peer.owes) = (now_ns, sent, true);
-                return Some(self.turn);
+                return Asked::One(self.turn);
             }
         }
-        None
+        Asked::Nobody
     }
 
     /// When a rank that has not got everything is to be asked.
     fn due(&self, peer: &Peer) -> u64 {
-        // Once at once when all that may be sent was sent; again only after patience.
+        // Once at once when all that may be sent was sent; again only after patience. Where nobody
+        // waits for the end, there may be more to send first.
         if peer.asked_sent < self.next {
-            0
+            let waits = self.urgent > 0 || self.next < self.queued;
+            if waits { 0 } else { self.next_at + self.limits.patience_ns }
         } else {
             peer.asked_at + self.limits.patience(peer.tries)
         }
@@ -310,9 +400,9 @@ impl Sender {
         let lags = |peer: &Peer| !peer.gone && peer.got < self.next;
         // Where the window is what stops the sender, only those that have no room.
         let blocked = self.next < self.queued;
-        let stops = move |peer: &Peer| !blocked || peer.limit <= self.next;
+        let stops = move |peer: &Peer| !blocked || self.room(peer) <= self.next;
         // One that has got all of a full window may have room again that it was not asked for.
-        let shut = move |peer: &Peer| !peer.gone && blocked && peer.limit <= self.next;
+        let shut = move |peer: &Peer| !peer.gone && blocked && self.room(peer) <= self.next;
         self.peers.iter().enumerate().filter(move |(_, p)| (lags(p) && stops(p)) || shut(p))
     }
 

@@ -3,7 +3,7 @@
 //! | frame | after kind u8, reign u32 |
 //! |---|---|
 //! | data | message u64, delivered u64, more u8, payload |
-//! | accept | number u64, stable u64, sender u32, message u64 |
+//! | accept | number u64, stable u64, sender u32, message u64, count u16 |
 //! | tell | last u64, stable u64, asks u8 |
 //! | status | delivered u64 |
 //! | ask | first u64, last u64 |
@@ -28,18 +28,20 @@ pub enum Frame<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// The sequencer's: a message has a number.
+    /// The sequencer's: messages that follow each other have numbers that follow each other.
     Accept {
         /// See [`Frame`].
         reign: u32,
-        /// The number, from 1 on.
+        /// The first number, from 1 on.
         number: u64,
         /// All numbers up to here were delivered by all.
         stable: u64,
-        /// Whose message.
+        /// Whose messages.
         sender: u32,
-        /// Which of that sender's.
+        /// Which of that sender's is the first.
         message: u64,
+        /// How many there are.
+        count: u16,
     },
     /// The sequencer's: how many numbers it has given.
     Tell {
@@ -140,9 +142,9 @@ impl<'a> Frame<'a> {
             Frame::Data { reign, message, delivered, more, bytes } => {
                 put(1, reign, &[&word(message), &word(delivered), &[u8::from(more)], bytes]);
             }
-            Frame::Accept { reign, number, stable, sender, message } => {
-                let sender = &sender.to_le_bytes();
-                put(2, reign, &[&word(number), &word(stable), sender, &word(message)]);
+            Frame::Accept { reign, number, stable, sender, message, count } => {
+                let (sender, count) = (&sender.to_le_bytes(), &count.to_le_bytes());
+                put(2, reign, &[&word(number), &word(stable), sender, &word(message), count]);
             }
             Frame::Tell { reign, last, stable, asks } => {
                 put(3, reign, &[&word(last), &word(stable), &[u8::from(asks)]]);
@@ -181,6 +183,7 @@ impl<'a> Frame<'a> {
                 stable: fields.word()?,
                 sender: fields.half()?,
                 message: fields.word()?,
+                count: fields.take().map(u16::from_le_bytes)?,
             },
             3 => Frame::Tell {
                 reign,

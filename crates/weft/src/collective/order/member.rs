@@ -1,10 +1,10 @@
 //! What all members do.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use super::super::broadcast::To;
-use super::frame::Frame;
+use super::frame::{Frame, HEAD_MAX};
+use super::ring::{Bytes, Pool, Ring};
 use super::sequencer::Sequencer;
 use super::{Limits, REPAIR_MAX};
 
@@ -12,8 +12,12 @@ use super::{Limits, REPAIR_MAX};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     pub(super) more: bool,
-    pub(super) bytes: Arc<[u8]>,
+    pub(super) bytes: Bytes,
 }
+
+/// Memory of deliveries that is kept: pieces, and bytes of each.
+const SPARE_MAX: usize = 256;
+const SPARE_LEN_MAX: usize = 64 << 10;
 
 /// Which message: whose, and which of that member's.
 pub(super) type Name = (u32, u64);
@@ -22,7 +26,7 @@ pub(super) type Name = (u32, u64);
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Data { message: u64, part: Part },
-    Accept { number: u64, name: Name },
+    Accept { number: u64, name: Name, count: u16 },
     Tell { asks: bool },
     Status,
     Ask { first: u64, last: u64 },
@@ -81,9 +85,9 @@ pub struct Member {
     /// Numbers that this reign is known to have given.
     pub(super) last: u64,
     /// What has a number, beyond `delivered`.
-    pub(super) accepted: BTreeMap<u64, Name>,
-    /// What has arrived and was not delivered.
-    pub(super) arrived: BTreeMap<Name, Part>,
+    pub(super) accepted: Ring<Name>,
+    /// What has arrived and was not delivered, by sender.
+    pub(super) arrived: Vec<Ring<Part>>,
     /// The last delivered message of each member.
     pub(super) last_of: Vec<u64>,
     /// What was delivered, numbers `stable + 1` to `delivered`.
@@ -93,7 +97,16 @@ pub struct Member {
     /// Beginnings of messages.
     begun: Vec<Vec<u8>>,
     deliveries: VecDeque<Delivery>,
+    /// The program waits for room to send.
+    waits: bool,
+    /// Memory to be used again: of parts, and of deliveries.
+    pool: Pool,
+    spare: Vec<Vec<u8>>,
     pub(super) out: VecDeque<(To, Out)>,
+    /// Accepts that are to go out after that: the first number, whose message, how many.
+    pub(super) accepts: VecDeque<(u64, Name, u16)>,
+    /// Something is to go out that others wait for.
+    pub(super) hurry: bool,
     /// Sends own messages again.
     resend: Retry,
     /// Asks for what is missing.
@@ -115,14 +128,19 @@ impl Member {
             delivered: 0,
             stable: 0,
             last: 0,
-            accepted: BTreeMap::new(),
-            arrived: BTreeMap::new(),
+            accepted: Ring::new(limits.history),
+            arrived: (0..n).map(|_| Ring::new(limits.window.max(REPAIR_MAX))).collect(),
             last_of: vec![0; n],
             history: VecDeque::new(),
             own: VecDeque::new(),
             begun: vec![Vec::new(); n],
             deliveries: VecDeque::new(),
+            waits: false,
+            pool: Pool::default(),
+            spare: Vec::new(),
             out: VecDeque::new(),
+            accepts: VecDeque::new(),
+            hurry: false,
             resend: Retry::default(),
             ask: Retry::default(),
             greet: Retry::default(),
@@ -130,30 +148,28 @@ impl Member {
         }
     }
 
-    /// Whether there is room for a message of `len` bytes. One that has more parts than the window
-    /// only fits where nothing else waits.
-    pub fn has_room(&self, len: usize) -> bool {
-        self.own.is_empty() || self.own.len() as u64 + self.parts(len) <= self.limits.window
-    }
-
-    fn parts(&self, len: usize) -> u64 {
-        (len as u64).div_ceil(self.limits.part as u64).max(1)
-    }
-
-    /// Sends a message to all members, this one included. `false`: there is no room now.
-    pub fn cast(&mut self, bytes: &[u8], now_ns: u64) -> bool {
-        if !self.has_room(bytes.len()) {
+    /// Sends a message to all members, this one included, in datagrams with at most `datagram`
+    /// bytes of payload, frame included. `false`: there is no room now. One that has more parts
+    /// than the window only fits where nothing else waits.
+    pub fn cast(&mut self, bytes: &[u8], datagram: usize, now_ns: u64) -> bool {
+        let part_max = datagram.saturating_sub(HEAD_MAX).max(1);
+        let parts = (bytes.len() as u64).div_ceil(part_max as u64).max(1);
+        let fits = self.own.is_empty() || self.own.len() as u64 + parts <= self.limits.window;
+        let waited = std::mem::replace(&mut self.waits, !fits);
+        if !fits {
+            if !waited {
+                self.advance(now_ns);
+            }
             return false;
         }
-        let parts = self.parts(bytes.len());
         for at in 0..parts {
-            let start = at as usize * self.limits.part;
-            let end = bytes.len().min(start + self.limits.part);
-            let part = Part { more: at + 1 < parts, bytes: bytes[start..end].into() };
+            let start = at as usize * part_max;
+            let end = bytes.len().min(start + part_max);
+            let part = Part { more: at + 1 < parts, bytes: self.pool.copy(&bytes[start..end]) };
             self.own.push_back(part.clone());
             let message = self.last_of[self.me as usize] + self.own.len() as u64;
             if self.own.len() as u64 <= self.limits.window {
-                self.arrived.insert((self.me, message), part.clone());
+                self.arrived[self.me as usize].insert(message, part.clone());
                 self.out.push_back((To::All, Out::Data { message, part }));
             }
         }
@@ -173,9 +189,32 @@ impl Member {
         delivery
     }
 
-    /// Whether so many messages wait to be taken that no more are delivered.
+    /// Takes the memory of a delivery back, to be used again.
+    pub fn give_back(&mut self, bytes: Vec<u8>) {
+        if self.spare.len() < SPARE_MAX && bytes.capacity() <= SPARE_LEN_MAX {
+            self.spare.push(bytes);
+        }
+    }
+
+    pub(super) fn push(&mut self, out: (To, Out)) {
+        self.hurry = true;
+        self.out.push_back(out);
+    }
+
+    /// Whether something is to be sent that others wait for: more than own messages.
+    pub fn is_in_a_hurry(&self) -> bool {
+        self.hurry
+    }
+
+    /// Own messages, or parts of them, that have not been delivered here.
+    pub fn under_way(&self) -> usize {
+        self.own.len()
+    }
+
+    /// Whether so many messages wait to be taken that no more are delivered. Not while the program
+    /// waits for room to send, for then it can take none, and its own may be behind them.
     fn is_full(&self) -> bool {
-        self.deliveries.len() as u64 >= self.limits.history
+        !self.waits && self.deliveries.len() as u64 >= self.limits.history
     }
 
     /// Whether the group does not need this member any more: all of its own messages have numbers,
@@ -221,9 +260,10 @@ impl Member {
             self.resend.clear();
             // What is still to be sent speaks of the old reign, but for data.
             self.out.retain(|(_, out)| matches!(out, Out::Data { .. }));
+            self.accepts.clear();
             self.sequencer.begin(self.delivered);
             if reign != self.me {
-                self.out.push_back((To::One(reign), Out::Status));
+                self.push((To::One(reign), Out::Status));
                 self.greet = Retry { at: Some(now_ns + self.limits.patience_ns), tries: 1 };
             }
             if !self.own.is_empty() {
@@ -241,20 +281,25 @@ impl Member {
         let rules = |reign: u32| reign == self.reign && from == self.reign;
         match *frame {
             Frame::Data { reign, message, delivered, more, bytes } => {
-                let part = Part { more, bytes: bytes.into() };
-                self.take_data(from, message, part);
+                self.take_data(from, message, more, bytes);
                 if self.reign == self.me {
                     self.take_data_as_sequencer(from, reign, message, delivered, now_ns);
                 }
             }
-            Frame::Accept { reign, number, stable, sender, message } if rules(reign) => {
-                self.hear(number, stable, now_ns);
-                self.accept(number, (sender, message));
+            Frame::Accept { reign, number, stable, sender, message, count } if rules(reign) => {
+                let more = u64::from(count.max(1)) - 1;
+                self.hear(number.saturating_add(more), stable, now_ns);
+                for at in 0..=more.min(self.limits.history) {
+                    let (number, message) = (number.checked_add(at), message.checked_add(at));
+                    if let (Some(number), Some(message)) = (number, message) {
+                        self.accept(number, (sender, message));
+                    }
+                }
             }
             Frame::Tell { reign, last, stable, asks } if rules(reign) => {
                 self.hear(last, stable, now_ns);
                 if asks {
-                    self.out.push_back((To::One(from), Out::Status));
+                    self.push((To::One(from), Out::Status));
                 }
             }
             Frame::Status { reign, delivered } if reign == self.me && self.reign == self.me => {
@@ -268,7 +313,7 @@ impl Member {
                     && (from == self.reign || self.reign == self.me)
                     && self.accept(number, (sender, message)) =>
             {
-                self.arrived.insert((sender, message), Part { more, bytes: bytes.into() });
+                self.keep(sender, message, more, bytes);
             }
             _ => {}
         }
@@ -290,15 +335,28 @@ impl Member {
     /// Forgets what all have delivered.
     pub(super) fn prune(&mut self, stable: u64) {
         while self.stable < stable.min(self.delivered) {
-            self.history.pop_front();
+            if let Some((_, part)) = self.history.pop_front() {
+                self.pool.give_back(part.bytes);
+            }
             self.stable += 1;
         }
     }
 
-    fn take_data(&mut self, from: u32, message: u64, part: Part) {
+    fn take_data(&mut self, from: u32, message: u64, more: bool, bytes: &[u8]) {
         let last = self.last_of[from as usize];
         if message > last && message - last <= self.limits.window {
-            self.arrived.entry((from, message)).or_insert(part);
+            self.keep(from, message, more, bytes);
+        }
+    }
+
+    /// Keeps what has arrived, if it is not there and near enough.
+    fn keep(&mut self, sender: u32, message: u64, more: bool, bytes: &[u8]) {
+        let last = self.last_of[sender as usize];
+        let arrived = &mut self.arrived[sender as usize];
+        let near = message > last && message - last <= arrived.capacity();
+        if near && arrived.get(message).is_none() {
+            let bytes = self.pool.copy(bytes);
+            arrived.insert(message, Part { more, bytes });
         }
     }
 
@@ -318,7 +376,7 @@ impl Member {
         for number in first..=last {
             let at = (number - self.stable - 1) as usize;
             if let Some((name, part)) = self.history.get(at).cloned() {
-                self.out.push_back((To::One(from), Out::Again { number, name, part }));
+                self.push((To::One(from), Out::Again { number, name, part }));
             }
         }
     }
@@ -341,24 +399,28 @@ impl Member {
 
     /// Delivers all that has its number and is there.
     pub(super) fn deliver_all(&mut self) {
-        while let Some(name) = self.accepted.get(&(self.delivered + 1)).copied()
+        while let Some(name) = self.accepted.get(self.delivered + 1).copied()
             && !self.is_full()
         {
-            let Some(part) = self.arrived.remove(&name) else { return };
-            self.delivered += 1;
-            self.accepted.remove(&self.delivered);
-            self.last = self.last.max(self.delivered);
             let (sender, message) = name;
+            let Some(part) = self.arrived[sender as usize].remove(message) else { return };
+            self.delivered += 1;
+            self.accepted.remove(self.delivered);
+            self.last = self.last.max(self.delivered);
             self.last_of[sender as usize] = message;
             if sender == self.me {
-                self.own.pop_front();
+                if let Some(own) = self.own.pop_front() {
+                    self.pool.give_back(own.bytes);
+                }
                 self.widen();
                 self.resend.tries = 0;
             }
             let begun = &mut self.begun[sender as usize];
             begun.extend_from_slice(&part.bytes);
             if !part.more {
-                let bytes = std::mem::take(begun);
+                let mut next = self.spare.pop().unwrap_or_default();
+                next.clear();
+                let bytes = std::mem::replace(begun, next);
                 self.deliveries.push_back(Delivery { sender, bytes });
             }
             self.history.push_back((name, part));
@@ -371,7 +433,7 @@ impl Member {
         if self.own.len() as u64 >= window {
             let message = self.last_of[self.me as usize] + window;
             let part = self.own[window as usize - 1].clone();
-            self.arrived.insert((self.me, message), part.clone());
+            self.arrived[self.me as usize].insert(message, part.clone());
             self.out.push_back((To::All, Out::Data { message, part }));
         }
     }
@@ -384,23 +446,28 @@ impl Member {
         let first = self.last_of[self.me as usize] + 1;
         for (at, part) in self.own.iter().take(REPAIR_MAX as usize).enumerate() {
             let out = Out::Data { message: first + at as u64, part: part.clone() };
+            self.hurry = true;
             self.out.push_back((To::One(self.reign), out));
         }
     }
 
     /// The next frame to be sent. Calls `send` with it and gives what that gives.
     pub fn poll<R>(&mut self, now_ns: u64, send: impl FnOnce(To, &Frame<'_>) -> R) -> Option<R> {
-        if self.out.is_empty() {
+        if self.out.is_empty() && self.accepts.is_empty() {
             self.do_again(now_ns);
         }
-        let (to, out) = self.out.pop_front()?;
+        let accept = |(number, name, count)| (To::All, Out::Accept { number, name, count });
+        let next = self.out.pop_front();
+        let (to, out) = next.or_else(|| self.accepts.pop_front().map(accept))?;
+        self.hurry &= !self.out.is_empty() || !self.accepts.is_empty();
         let Member { reign, delivered, stable, last, .. } = *self;
         let frame = match &out {
             Out::Data { message, part: Part { more, bytes } } => {
                 Frame::Data { reign, message: *message, delivered, more: *more, bytes }
             }
-            Out::Accept { number, name: (sender, message) } => {
-                Frame::Accept { reign, number: *number, stable, sender: *sender, message: *message }
+            Out::Accept { number, name: (sender, message), count } => {
+                let (number, sender, message, count) = (*number, *sender, *message, *count);
+                Frame::Accept { reign, number, stable, sender, message, count }
             }
             Out::Tell { asks } => Frame::Tell { reign, last, stable, asks: *asks },
             Out::Status => Frame::Status { reign, delivered },
@@ -410,7 +477,11 @@ impl Member {
                 Frame::Again { reign, number, sender, message, more, bytes }
             }
         };
-        Some(send(to, &frame))
+        let sent = send(to, &frame);
+        if let Out::Data { part, .. } | Out::Again { part, .. } = out {
+            self.pool.give_back(part.bytes);
+        }
+        Some(sent)
     }
 
     /// Does again what has waited for long.
@@ -422,22 +493,26 @@ impl Member {
             self.resend_own();
         }
         if self.greet.due(now_ns, &limits) {
-            self.out.push_back((To::One(self.reign), Out::Status));
+            self.push((To::One(self.reign), Out::Status));
         }
         if self.ask.due(now_ns, &limits) && self.reign != self.me {
             let first = self.delivered + 1;
-            let known = self.accepted.last_key_value().map_or(0, |(number, _)| *number);
-            let last = self.last.max(known).min(first + REPAIR_MAX - 1);
-            self.out.push_back((To::One(self.reign), Out::Ask { first, last }));
+            let last = self.last.max(self.accepted.last()).min(first + REPAIR_MAX - 1);
+            self.push((To::One(self.reign), Out::Ask { first, last }));
         }
         self.tell_again(now_ns);
     }
 
     /// When to poll although nothing has arrived, ns; 0: now.
     pub fn deadline_ns(&self) -> Option<u64> {
-        if !self.out.is_empty() {
+        if !self.out.is_empty() || !self.accepts.is_empty() {
             return Some(0);
         }
+        self.retry_ns()
+    }
+
+    /// When something is to be done again, ns.
+    pub fn retry_ns(&self) -> Option<u64> {
         let retries = [self.resend.at, self.ask.at, self.greet.at, self.sequencer.tell.at];
         retries.into_iter().flatten().min()
     }

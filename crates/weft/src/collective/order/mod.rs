@@ -33,9 +33,11 @@
 //! | `frame` | the frames as bytes |
 //! | `member` | what all members do |
 //! | `sequencer` | what the sequencer does besides |
+//! | `ring` | memory for what is under way, used again and again |
 
 mod frame;
 mod member;
+mod ring;
 mod sequencer;
 #[cfg(test)]
 mod tests;
@@ -49,11 +51,12 @@ const REPAIR_MAX: u64 = 16;
 /// Members that are asked how far they are at one go.
 const ASKED_MAX: usize = 8;
 
+/// Bytes of a frame before those of a message, at most.
+pub const HEAD_MAX: usize = frame::HEAD_MAX;
+
 /// What the members of a group agree on, and how patient they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Payload bytes of a frame; longer messages go in parts.
-    pub part: usize,
     /// Parts that a sender may have sent which have no number yet.
     pub window: u64,
     /// Numbers that the slowest member may be behind.
@@ -65,18 +68,13 @@ pub struct Limits {
     pub reorder_ns: u64,
 }
 
-impl Limits {
-    /// For datagrams with this many bytes of payload, frame included.
-    pub fn new(datagram: usize) -> Limits {
-        Limits {
-            part: datagram.saturating_sub(frame::HEAD_MAX).max(1),
-            window: 64,
-            history: 1024,
-            patience_ns: 1_000_000,
-            reorder_ns: 50_000,
-        }
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { window: 128, history: 2048, patience_ns: 1_000_000, reorder_ns: 50_000 }
     }
+}
 
+impl Limits {
     fn patience(&self, tries: u32) -> u64 {
         self.patience_ns << tries.min(6)
     }

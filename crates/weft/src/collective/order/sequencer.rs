@@ -1,7 +1,7 @@
 //! What the sequencer does besides: gives numbers, and takes over from one that has died.
 
 use super::super::broadcast::To;
-use super::member::{Member, Out, Retry};
+use super::member::{Member, Name, Out, Retry};
 use super::{ASKED_MAX, REPAIR_MAX};
 
 /// The sequencer's own state; of no meaning at others.
@@ -65,19 +65,37 @@ impl Member {
             loop {
                 let message = self.sequencer.numbered[sender as usize] + 1;
                 let is_full = self.last - self.stable >= self.limits.history;
-                if is_full || !self.arrived.contains_key(&(sender, message)) {
+                if is_full || self.arrived[sender as usize].get(message).is_none() {
                     break;
                 }
                 self.last += 1;
                 self.sequencer.numbered[sender as usize] = message;
                 let (number, name) = (self.last, (sender, message));
                 self.accepted.insert(number, name);
-                self.out.push_back((To::All, Out::Accept { number, name }));
+                self.announce(number, name);
                 self.sequencer.tell.set(now_ns + self.limits.patience_ns);
                 self.deliver_all();
                 self.settle();
             }
         }
+    }
+
+    /// Tells all that a message has a number, with those before it, as far as that has not been
+    /// sent yet.
+    fn announce(&mut self, number: u64, name: Name) {
+        // Those of others wait for it.
+        self.hurry |= name.0 != self.me;
+        if let Some((first, (sender, message), count)) = self.accepts.back_mut()
+            && *sender == name.0
+            && first.checked_add(u64::from(*count)) == Some(number)
+            && message.checked_add(u64::from(*count)) == Some(name.1)
+            && u64::from(*count) < self.limits.history
+            && let Some(more) = count.checked_add(1)
+        {
+            *count = more;
+            return;
+        }
+        self.accepts.push_back((number, name, 1));
     }
 
     /// Learns what all have delivered.
@@ -108,7 +126,7 @@ impl Member {
         } else if ready {
             // It says again what it has said: it has not heard of this reign, or that there is
             // more.
-            self.out.push_back((To::One(from), Out::Tell { asks: false }));
+            self.push((To::One(from), Out::Tell { asks: false }));
         }
         self.sequence(now_ns);
     }
@@ -126,7 +144,7 @@ impl Member {
         }
         if self.sequencer.ready && message <= self.sequencer.numbered[from as usize] {
             // Its number has not been heard where it comes from.
-            self.out.push_back((To::One(from), Out::Tell { asks: false }));
+            self.push((To::One(from), Out::Tell { asks: false }));
         }
         let sound = !self.sequencer.ready || delivered <= self.last;
         if let Some(confirmed) = self.sequencer.confirmed[from as usize].as_mut().filter(|_| sound)
@@ -160,14 +178,14 @@ impl Member {
         self.sequencer.numbered.copy_from_slice(&self.last_of);
         self.sequencer.ready = true;
         self.sequencer.tell = Retry { at: Some(now_ns + self.limits.patience_ns), tries: 0 };
-        self.out.push_back((To::All, Out::Tell { asks: false }));
+        self.push((To::All, Out::Tell { asks: false }));
         self.settle();
     }
 
     fn fetch(&mut self, from: u32, far: u64) {
         let first = self.delivered + 1;
         let last = far.min(first + REPAIR_MAX - 1);
-        self.out.push_back((To::One(from), Out::Ask { first, last }));
+        self.push((To::One(from), Out::Ask { first, last }));
     }
 
     /// Asks those that have not confirmed everything, or for what is still missing here.
@@ -190,7 +208,7 @@ impl Member {
         }
         for at in 0..lagging.len().min(ASKED_MAX) {
             let rank = lagging[(self.sequencer.turn + at) % lagging.len()];
-            self.out.push_back((To::One(rank), Out::Tell { asks: true }));
+            self.push((To::One(rank), Out::Tell { asks: true }));
         }
         self.sequencer.turn = self.sequencer.turn.wrapping_add(ASKED_MAX);
     }
