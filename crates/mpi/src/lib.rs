@@ -4,7 +4,7 @@
 //! better, or at all, goes on to the library by its profiling names (`PMPI_*`).
 //!
 //! One file serves MPICH and Open MPI. Their handles differ (whole numbers there, pointers here):
-//! here they are machine words, and [`library`] knows which library it is.
+//! here they are machine words, and `library` knows which library it is.
 //!
 //! At the first operation on a communicator its processes exchange their addresses by the library
 //! itself, make a group, and agree whether all of them could. So what is done by whom is the same
