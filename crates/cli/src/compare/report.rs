@@ -47,7 +47,7 @@ const TABLES: [(&str, &str); 9] = [
     ("barrier", "barrier, median"),
     ("bcast", "broadcast"),
     ("cast", "broadcasts one after the other, at each receiver"),
-    ("group", "ordered messages, of all members"),
+    ("group", "ordered messages"),
     ("allreduce", "sum over all ranks, median"),
     ("put", "remote write, complete, median"),
     ("fadd", "remote fetch-and-add, median"),

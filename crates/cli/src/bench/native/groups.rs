@@ -47,14 +47,17 @@ pub struct BcastArgs {
 pub struct GroupArgs {
     #[command(flatten)]
     sweep: Sweep,
+    /// How many members send, from the second one on, for the first gives the numbers; all take
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    senders: u32,
     /// Draws messages per second against the number of ranks, for the longest of the sizes
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// Bytes that are broadcast, or cast by a member, between two looks at the clock.
+/// Bytes that are broadcast, or cast by a sender, between two looks at the clock.
 const BLOCK: u64 = 4 << 20;
-/// Broadcasts, or messages of a member, of a block at most.
+/// Broadcasts, or messages of a sender, of a block at most.
 const COUNT_MAX: u64 = 500;
 /// Turns of each number of ranks.
 const TURNS: u64 = 4;
@@ -67,8 +70,8 @@ enum Way {
     Broadcast,
     /// A message to each instead.
     Repeated,
-    /// Ordered messages of all.
-    Ordered,
+    /// Ordered messages of so many members.
+    Ordered { senders: u32 },
 }
 
 fn ranks(asked: &[u32], most: u32, draws: bool) -> Result<Vec<u32>, CliError> {
@@ -97,7 +100,13 @@ pub fn bcast(args: &BcastArgs) -> Result<(), CliError> {
 /// # Errors
 /// As for [`bcast`].
 pub fn group(args: &GroupArgs) -> Result<(), CliError> {
-    sweep("group", &args.sweep, &[Way::Ordered], args.svg.as_deref(), What::Ordered)
+    sweep(
+        "group",
+        &args.sweep,
+        &[Way::Ordered { senders: args.senders }],
+        args.svg.as_deref(),
+        What::Ordered,
+    )
 }
 
 fn sweep(
@@ -153,21 +162,23 @@ impl Tally {
         let rate = median(self.rates.iter().copied());
         let each = |count: u64| (count > 0).then(|| count as f64 / self.messages.max(1) as f64);
         let (value, mode) = match way {
-            Way::Ordered => (Value::MessagesPerS(rate * f64::from(ranks)), None),
+            Way::Ordered { .. } => (Value::MessagesPerS(rate), None),
             Way::Broadcast => (Value::BandwidthMbS(rate * bytes as f64 / 1e6), None),
             Way::Repeated => (Value::BandwidthMbS(rate * bytes as f64 / 1e6), Some("repeated")),
         };
         let count =
             |what, each: Option<f64>| each.map(|each| figure(Value::Count(each), Some(what)));
         let costs = match way {
-            Way::Ordered => [("frames", self.wire[0]), ("wire bytes", self.wire[1])],
+            Way::Ordered { .. } => [("frames", self.wire[0]), ("wire bytes", self.wire[1])],
             Way::Broadcast => [("root frames", self.first[0]), ("root bytes", self.first[1])],
             Way::Repeated => {
                 [("repeated root frames", self.first[0]), ("repeated root bytes", self.first[1])]
             }
         };
         let [frames, bytes] = costs.map(|(what, sum)| count(what, each(sum)));
-        let latency_us = (way == Way::Ordered).then(|| self.latency.spread().p50);
+        // Rank 0 keeps time, and sends only where all do.
+        let all = matches!(way, Way::Ordered { senders } if senders >= ranks);
+        let latency_us = all.then(|| self.latency.spread().p50);
         Point { figure: figure(value, mode), frames, bytes, latency_us }
     }
 }
@@ -206,6 +217,10 @@ fn measure(
 fn turn(group: &Group<'_>, way: Way, bytes: u64, ms: u64, tally: &mut Tally) -> Result<(), Error> {
     let (endpoint, count) = (group.endpoint(), (BLOCK / bytes).clamp(1, COUNT_MAX));
     let mut data = vec![1u8; bytes as usize];
+    let senders = match way {
+        Way::Ordered { senders } => senders.min(group.size()),
+        _ => 1,
+    };
     let (mut blocks, started) = (0, now_ns());
     loop {
         // The first rank says whether there is another block.
@@ -219,12 +234,13 @@ fn turn(group: &Group<'_>, way: Way, bytes: u64, ms: u64, tally: &mut Tally) -> 
         match way {
             Way::Repeated => repeated(group, count, &mut data)?,
             Way::Broadcast => (0..count).try_for_each(|_| group.broadcast(0, &mut data))?,
-            Way::Ordered => ordered(group, count, &data, &mut tally.latency)?,
+            Way::Ordered { .. } => ordered(group, (count, senders), &data, &mut tally.latency)?,
         }
         group.barrier()?;
         if blocks > 0 {
-            tally.rates.push(count as f64 * 1e9 / (now_ns() - before) as f64);
-            tally.messages += count * if way == Way::Ordered { u64::from(group.size()) } else { 1 };
+            let messages = count * u64::from(senders);
+            tally.rates.push(messages as f64 * 1e9 / (now_ns() - before) as f64);
+            tally.messages += messages;
             for (sum, (after, before)) in
                 tally.first.iter_mut().zip(self::wire(endpoint).iter().zip(wire))
             {
@@ -279,9 +295,16 @@ fn repeated(group: &Group<'_>, count: u64, data: &mut [u8]) -> Result<(), Error>
     Ok(())
 }
 
-/// All cast, and take what all have cast.
-fn ordered(group: &Group<'_>, count: u64, data: &[u8], latency: &mut Samples) -> Result<(), Error> {
-    let all = count * u64::from(group.size());
+/// Some cast, and all take what they have cast.
+fn ordered(
+    group: &Group<'_>,
+    (count, senders): (u64, u32),
+    data: &[u8],
+    latency: &mut Samples,
+) -> Result<(), Error> {
+    let all = count * u64::from(senders);
+    // The first member has its turn last.
+    let sends = (group.rank() + group.size() - 1) % group.size() < senders;
     let mut bytes = Vec::new();
     let mut cast_ns = std::collections::VecDeque::new();
     let mut taken = 0;
@@ -292,7 +315,7 @@ fn ordered(group: &Group<'_>, count: u64, data: &[u8], latency: &mut Samples) ->
             latency.record(now_ns() - at, 1);
         }
     };
-    for _ in 0..count {
+    for _ in 0..if sends { count } else { 0 } {
         cast_ns.push_back(now_ns());
         group.cast(data)?;
         while let Some(sender) = group.try_deliver_into(&mut bytes)? {

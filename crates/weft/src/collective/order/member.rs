@@ -107,6 +107,8 @@ pub struct Member {
     pub(super) accepts: VecDeque<(u64, Name, u16)>,
     /// Something is to go out that others wait for.
     pub(super) hurry: bool,
+    /// How far the sequencer was told that this member is.
+    said: u64,
     /// Sends own messages again.
     resend: Retry,
     /// Asks for what is missing.
@@ -141,6 +143,7 @@ impl Member {
             out: VecDeque::new(),
             accepts: VecDeque::new(),
             hurry: false,
+            said: 0,
             resend: Retry::default(),
             ask: Retry::default(),
             greet: Retry::default(),
@@ -389,6 +392,11 @@ impl Member {
         if self.delivered > before {
             self.ask.clear();
         }
+        // Who sends nothing says now and then how far it is, before the sequencer has to ask.
+        if self.reign != self.me && self.delivered - self.said >= self.limits.history / 4 {
+            self.said = self.delivered;
+            self.push((To::One(self.reign), Out::Status));
+        }
         let misses = self.delivered < self.last || !self.accepted.is_empty();
         if !misses || self.is_full() {
             self.ask.clear();
@@ -460,6 +468,9 @@ impl Member {
         let next = self.out.pop_front();
         let (to, out) = next.or_else(|| self.accepts.pop_front().map(accept))?;
         self.hurry &= !self.out.is_empty() || !self.accepts.is_empty();
+        if matches!(out, Out::Data { .. } | Out::Status) {
+            self.said = self.delivered;
+        }
         let Member { reign, delivered, stable, last, .. } = *self;
         let frame = match &out {
             Out::Data { message, part: Part { more, bytes } } => {
