@@ -16,6 +16,7 @@
 //! | `calls` | the functions of MPI that are replaced |
 //! | `comm` | a communicator's group, made at the first use and kept as an attribute |
 //! | `library` | the MPI library of the process: its functions and constants |
+//! | `loaded` | the shared objects of the process, by the file that the provider has as well |
 //! | `names` | its predefined datatypes and operators |
 //! | `memory` | messages as rows of bytes, whatever their datatype |
 //! | `provider` | the functions of Weft's provider, by which all is done |
@@ -27,6 +28,8 @@
 pub mod calls;
 mod comm;
 mod library;
+#[path = "../../ofi/src/loaded.rs"]
+mod loaded;
 mod memory;
 mod names;
 mod provider;

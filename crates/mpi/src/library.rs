@@ -1,9 +1,10 @@
 //! The MPI library of the process: its functions by their profiling names, and what its constants
 //! are.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
+use crate::loaded::loaded;
 use crate::names;
 use crate::table::{op, scalar};
 
@@ -168,7 +169,8 @@ pub fn library() -> Option<&'static Library> {
 /// itself (Python), among all that is loaded.
 fn find() -> Option<Library> {
     let next = Scope(libc::RTLD_NEXT);
-    Library::of(next).or_else(|| loaded().into_iter().find_map(Library::of))
+    let all = || loaded(is_mpi).into_iter().map(Scope);
+    Library::of(next).or_else(|| all().find_map(Library::of))
 }
 
 impl Library {
@@ -278,34 +280,10 @@ fn file_of(symbol: *mut c_void) -> String {
     unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
 }
 
-/// All shared objects of the process, opened once more, never to be closed.
-fn loaded() -> Vec<Scope> {
-    unsafe extern "C" fn each(
-        info: *mut libc::dl_phdr_info,
-        _size: libc::size_t,
-        names: *mut c_void,
-    ) -> c_int {
-        // SAFETY: `dl_iterate_phdr` gives a valid structure, and the vector that it was given.
-        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<CString>>()) };
-        if !info.dlpi_name.is_null() {
-            // SAFETY: a name ends in a zero byte.
-            names.push(unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned());
-        }
-        0
-    }
-    let mut names: Vec<CString> = Vec::new();
-    // SAFETY: `each` takes what it is given here, and does not unwind (pushing may only abort).
-    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut names).cast()) };
-    let open = |name: CString| {
-        // SAFETY: the object is loaded already, so that no code of its own runs.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        (!handle.is_null()).then_some(Scope(handle))
-    };
-    // An MPI library and nothing that is built on one, whose symbols would be found as well.
-    let is_mpi = |name: &CString| {
-        let name = name.to_string_lossy();
-        let file = name.rsplit('/').next().unwrap_or("");
-        file.starts_with("libmpi")
-    };
-    names.into_iter().filter(is_mpi).filter_map(open).collect()
+/// Whether a file is an MPI library, and nothing that is built on one, whose symbols would be found
+/// as well.
+fn is_mpi(name: &CStr) -> bool {
+    let name = name.to_string_lossy();
+    let file = name.rsplit('/').next().unwrap_or("");
+    file.starts_with("libmpi")
 }

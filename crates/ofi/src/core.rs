@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::abi::{fi_info, fi_log_level, fi_log_subsys, fi_provider};
+use crate::loaded::loaded;
 use crate::provider::provider;
 
 type DupInfo = unsafe extern "C" fn(*const fi_info) -> *mut fi_info;
@@ -45,7 +46,9 @@ static CORE: OnceLock<Option<Core>> = OnceLock::new();
 pub fn core() -> Option<&'static Core> {
     CORE.get_or_init(|| {
         let everywhere = Handle(libc::RTLD_DEFAULT);
-        Core::of(&everywhere).or_else(|| loaded().iter().find_map(Core::of))
+        // The program itself has no name.
+        let all = || loaded(|name| !name.is_empty()).into_iter().map(Handle);
+        Core::of(&everywhere).or_else(|| all().find_map(|handle| Core::of(&handle)))
     })
     .as_ref()
 }
@@ -166,30 +169,4 @@ pub fn log(level: Level, part: Part, text: fmt::Arguments<'_>) {
         let (name, format) = (c"weft".as_ptr(), c"%s\n".as_ptr());
         (core.log)(provider(), level as _, part as _, name, 0, format, text.as_ptr());
     }
-}
-
-/// All shared objects of the process, opened once more, never to be closed.
-fn loaded() -> Vec<Handle> {
-    unsafe extern "C" fn each(
-        info: *mut libc::dl_phdr_info,
-        _size: libc::size_t,
-        names: *mut c_void,
-    ) -> c_int {
-        // SAFETY: `dl_iterate_phdr` gives a valid structure, and the vector that it was given.
-        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<CString>>()) };
-        if !info.dlpi_name.is_null() {
-            // SAFETY: a name ends in a zero byte.
-            names.push(unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned());
-        }
-        0
-    }
-    let mut names: Vec<CString> = Vec::new();
-    // SAFETY: `each` takes what it is given here, and does not unwind (pushing may only abort).
-    unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::from_mut(&mut names).cast()) };
-    let open = |name: &CString| {
-        // SAFETY: the object is loaded already, so that no code of its own runs.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        (!handle.is_null()).then_some(Handle(handle))
-    };
-    names.iter().filter(|name| !name.is_empty()).filter_map(open).collect()
 }

@@ -39,6 +39,7 @@ mod fail;
 mod gate;
 mod info;
 mod key;
+mod loaded;
 mod mr;
 mod object;
 mod poll;

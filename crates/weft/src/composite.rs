@@ -74,6 +74,26 @@ impl Composite {
         (entry != NONE).then_some(usize::from(entry))
     }
 
+    /// The device that all of these peers have.
+    fn of_all(&self, peers: &[PeerId]) -> Option<usize> {
+        let at = self.of(*peers.first()?)?;
+        peers.iter().all(|&peer| self.of(peer) == Some(at)).then_some(at)
+    }
+
+    /// Calls each device that some of these peers have, with those.
+    fn each_with(&mut self, peers: &[PeerId], mut f: impl FnMut(&mut dyn Device, &[PeerId])) {
+        let mut some = std::mem::take(&mut self.some);
+        for at in 0..self.devices.len() {
+            some.clear();
+            some.extend(peers.iter().filter(|&&peer| self.of(peer) == Some(at)));
+            if !some.is_empty() {
+                self.stirred[at] = true;
+                f(&mut *self.devices[at], &some);
+            }
+        }
+        self.some = some;
+    }
+
     #[inline]
     fn device(&mut self, peer: PeerId) -> Result<&mut dyn Device, SendError> {
         match self.of(peer) {
@@ -196,19 +216,13 @@ impl Device for Composite {
     }
 
     fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
-        let mut some = std::mem::take(&mut self.some);
-        for at in 0..self.devices.len() {
-            some.clear();
-            some.extend(peers.iter().filter(|&&peer| self.of(peer) == Some(at)));
-            if !some.is_empty() {
-                self.stirred[at] = true;
-                self.devices[at].multicast(&some, bytes);
-            }
-        }
-        self.some = some;
+        self.each_with(peers, |device, some| device.multicast(some, bytes));
     }
 
     fn datagram_room(&self, peers: &[PeerId]) -> usize {
+        if let Some(at) = self.of_all(peers) {
+            return self.devices[at].datagram_room(peers);
+        }
         let room = |at: usize| {
             let some: Vec<PeerId> =
                 peers.iter().copied().filter(|&peer| self.of(peer) == Some(at)).collect();
@@ -218,16 +232,7 @@ impl Device for Composite {
     }
 
     fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
-        let mut some = std::mem::take(&mut self.some);
-        for at in 0..self.devices.len() {
-            some.clear();
-            some.extend(peers.iter().filter(|&&peer| self.of(peer) == Some(at)));
-            if !some.is_empty() {
-                self.stirred[at] = true;
-                self.devices[at].multicast_row(&some, row);
-            }
-        }
-        self.some = some;
+        self.each_with(peers, |device, some| device.multicast_row(some, row));
     }
 
     #[inline]
@@ -236,10 +241,9 @@ impl Device for Composite {
     }
 
     fn lend_board(&mut self, group: u64, peers: &[PeerId]) -> Result<Board, Error> {
-        let at = peers.first().and_then(|&peer| self.of(peer)).unwrap_or(0);
-        if peers.iter().any(|&peer| self.of(peer) != Some(at)) {
+        let Some(at) = self.of_all(peers) else {
             return Err(Error::os("sharing a board", "not all members share memory with this one"));
-        }
+        };
         self.devices[at].lend_board(group, peers)
     }
 

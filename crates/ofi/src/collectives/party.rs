@@ -7,7 +7,7 @@ use weft::collective::Operator;
 use weft::collective::exchange::What;
 use weft::endpoint::{Collective, Endpoint, Request};
 use weft::error::Error;
-use weft::group::{Broadcast, Group, GroupOptions, Seat};
+use weft::group::{Broadcast, Group, GroupOptions, Seat, by_node};
 use weft_sys::buf::Buf;
 use weft_wire::Address;
 
@@ -68,15 +68,12 @@ impl Party {
             return Err(bad("the process has another endpoint by now"));
         }
         let mut peers = Vec::with_capacity(addresses.len());
-        let mut by_node: Vec<(u64, Vec<u32>)> = Vec::new();
-        for (rank, bytes) in addresses.iter().enumerate() {
+        let mut nodes = Vec::with_capacity(addresses.len());
+        for bytes in addresses {
             peers.push(live.endpoint.add_peer(bytes)?);
             abroad::named(own, bytes);
             let address = Address::decode(bytes).map_err(|why| bad(&why.to_string()))?;
-            match by_node.iter_mut().find(|(node, _)| *node == address.node) {
-                Some((_, ranks)) => ranks.push(rank as u32),
-                None => by_node.push((address.node, vec![rank as u32])),
-            }
+            nodes.push(address.node);
         }
         let group = Group::with_id(&live.endpoint, &peers, id, &GroupOptions::from_env()?)?;
         Ok(Party {
@@ -84,7 +81,7 @@ impl Party {
             seat: group.into_seat(),
             id,
             peers,
-            by_node: by_node.into_iter().map(|(_, ranks)| ranks).collect(),
+            by_node: by_node(&nodes),
             levels: None,
             under_way: UnderWay::Nothing,
             text: CString::default(),

@@ -159,6 +159,10 @@ impl Collectives {
         })
     }
 
+    fn known_group(&mut self, id: u64, members: &[PeerId]) -> &mut Known {
+        self.known(id, || Some(members.iter().map(|peer| peer.0).collect()))
+    }
+
     /// The team of the next operation of the whole job.
     pub(super) fn next_of_job(&mut self) -> Team {
         Collectives::next(self.known(JOB, || None))
@@ -166,14 +170,12 @@ impl Collectives {
 
     /// The same for a group with this id and these members.
     pub(super) fn next_of(&mut self, id: u64, members: &[PeerId]) -> Team {
-        let members = || Some(members.iter().map(|peer| peer.0).collect());
-        Collectives::next(self.known(id, members))
+        Collectives::next(self.known_group(id, members))
     }
 
     /// A group's team.
     pub(super) fn of(&mut self, id: u64, members: &[PeerId]) -> Team {
-        let members = || Some(members.iter().map(|peer| peer.0).collect());
-        self.known(id, members).team.clone()
+        self.known_group(id, members).team.clone()
     }
 
     /// Why no operation of a team ends well any more.
@@ -319,10 +321,7 @@ impl EndpointWork {
             (JOB, _) => self.collectives.known(JOB, || None),
             // Of a group that is not here, any more or yet.
             (_, None) => return,
-            (_, Some(peers)) => {
-                let members = || Some(peers.iter().map(|peer| peer.0).collect());
-                self.collectives.known(id, members)
-            }
+            (_, Some(peers)) => self.collectives.known_group(id, peers),
         };
         let team = known.team.clone();
         if team.rank(source).is_none() {

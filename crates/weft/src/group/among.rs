@@ -9,7 +9,7 @@ use weft_sys::clock::now_ns;
 
 use super::choose::{CANDIDATES, Plan};
 use super::heading::kind;
-use super::part::{Count, Part, decode, what};
+use super::part::{Count, Part, what};
 use super::team::{Outlet, Team};
 use crate::collective::{Barrier, Mark, Target};
 
@@ -165,11 +165,8 @@ impl Among {
         sent: &mut Count,
     ) -> bool {
         let at = usize::from(which.wrapping_sub(kind::BARRIER));
-        let (Some(part), Some(mark)) = (self.parts.get_mut(at), decode(what, slot)) else {
-            return false;
-        };
-        let from = part.rank_of[from as usize];
-        if from == u32::MAX {
+        let Some(part) = self.parts.get_mut(at) else { return false };
+        if !part.take(from, (what, number, slot), out, sent) {
             return false;
         }
         if what == what::RELEASED
@@ -178,7 +175,6 @@ impl Among {
         {
             trial.choice = Some(slot as usize - 1);
         }
-        part.run(out, sent, |machine, o| machine.take(from, number, mark, o));
         true
     }
 }

@@ -74,7 +74,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// For members on these nodes, by rank in the group.
     pub(super) fn new(way: Way, nodes: &[u64], logp: Option<&LogP>) -> Plan {
-        let groups = sort(nodes);
+        let groups = by_node(nodes);
         let one_node = groups.len() == 1 && !nodes.is_empty();
         let patience_ns = if one_node { LEAST_ON_NODE_NS } else { LEAST_NS };
         if let Way::Flat(algorithm) = way {
@@ -101,8 +101,8 @@ impl Plan {
     }
 }
 
-/// The members of each node, in the order of their first ones.
-fn sort(nodes: &[u64]) -> Vec<Vec<u32>> {
+/// The ranks on each node, in the order of their first ones; `nodes` has the node of each rank.
+pub fn by_node(nodes: &[u64]) -> Vec<Vec<u32>> {
     let mut groups: Vec<(u64, Vec<u32>)> = Vec::new();
     for (rank, node) in nodes.iter().enumerate() {
         match groups.iter_mut().find(|(known, _)| known == node) {

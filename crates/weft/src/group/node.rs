@@ -10,7 +10,7 @@
 use weft_ring::Board;
 
 use super::heading::kind;
-use super::part::{Count, Part, datagram, decode, what};
+use super::part::{Count, Part, datagram, what};
 use super::team::{Outlet, Team};
 use crate::collective::Algorithm;
 
@@ -179,25 +179,19 @@ impl Node {
         out: &mut Outlet<'_>,
         sent: &mut Count,
     ) -> bool {
-        let from = self.part.rank_of[from as usize];
-        if from == u32::MAX {
-            return false;
-        }
+        let Some(at) = self.part.rank(from) else { return false };
         match (what, &self.means) {
             // The only one that it can be asked of has the lowest rank, so the others follow it.
-            (what::ASK_BOARD, Means::Datagrams) if self.first && from > 0 => {
-                self.say(what::NO_BOARD, from as usize - 1, out);
+            (what::ASK_BOARD, Means::Datagrams) if self.first && at > 0 => {
+                self.say(what::NO_BOARD, at as usize - 1, out);
             }
-            (what::NO_BOARD, Means::Awaited) if from == 0 => {
+            (what::NO_BOARD, Means::Awaited) if at == 0 => {
                 self.means = Means::Datagrams;
                 self.settle(now, out, sent);
             }
             (what::RING, Means::Board(_)) => drop(out.device.ring(&self.part.others)),
             (what::ASK_BOARD | what::NO_BOARD | what::RING, _) => {}
-            _ => {
-                let Some(mark) = decode(what, slot) else { return false };
-                self.part.run(out, sent, |machine, o| machine.take(from, number, mark, o));
-            }
+            _ => return self.part.take(from, (what, number, slot), out, sent),
         }
         true
     }

@@ -36,7 +36,7 @@ pub(super) fn encode(mark: Mark, word: u32) -> (u8, u32) {
     }
 }
 
-pub(super) fn decode(what: u8, slot: u32) -> Option<Mark> {
+fn decode(what: u8, slot: u32) -> Option<Mark> {
     match what {
         what::ENTERED => Some(Mark::Entered(slot)),
         what::RELEASED => Some(Mark::Released),
@@ -79,7 +79,7 @@ pub(super) struct Part {
     /// All of them but this process.
     pub(super) others: Vec<PeerId>,
     /// From rank in the group to rank in this part; `u32::MAX`: not in it.
-    pub(super) rank_of: Vec<u32>,
+    rank_of: Vec<u32>,
     /// What a release carries, in place of a slot.
     pub(super) word: u32,
     /// The algorithm makes use of several wires.
@@ -133,6 +133,26 @@ impl Part {
                 Target::All => out.device.multicast(others, &bytes),
             }
         });
+    }
+
+    /// The rank in this part of a member of the group, by its rank there, if it is in it.
+    #[inline]
+    pub(super) fn rank(&self, member: u32) -> Option<u32> {
+        Some(self.rank_of[member as usize]).filter(|rank| *rank != u32::MAX)
+    }
+
+    /// Takes a datagram from a member of the group, by its rank there. `false`: it makes no sense.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        from: u32,
+        (what, number, slot): (u8, u64, u32),
+        out: &mut Outlet<'_>,
+        sent: &mut Count,
+    ) -> bool {
+        let (Some(from), Some(mark)) = (self.rank(from), decode(what, slot)) else { return false };
+        self.run(out, sent, |machine, o| machine.take(from, number, mark, o));
+        true
     }
 }
 

@@ -48,10 +48,14 @@ pub struct Broadcast {
 /// For boundaries to other interfaces: what waits in parts, so that they can do what they must
 /// meanwhile.
 impl Group<'_> {
+    fn seat(&self) -> Seat {
+        let &Group { slot, rank, size, by_messages, .. } = self;
+        Seat { slot, rank, size, by_messages }
+    }
+
     /// Parts the group from its endpoint.
     pub fn into_seat(self) -> Seat {
-        let &Group { slot, rank, size, by_messages, .. } = &self;
-        let seat = Seat { slot, rank, size, by_messages };
+        let seat = self.seat();
         std::mem::forget(self);
         seat
     }
@@ -78,9 +82,7 @@ impl Group<'_> {
         input: Buf,
         work: Buf,
     ) -> Result<Request, Error> {
-        let &Group { slot, rank, size, by_messages, .. } = self;
-        let seat = Seat { slot, rank, size, by_messages };
-        self.endpoint.group_start_collective(seat, collective, input, work)
+        self.endpoint.group_start_collective(self.seat(), collective, input, work)
     }
 
     /// Tells all members that this one cannot go on, so that none waits for it: see
