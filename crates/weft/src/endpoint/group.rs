@@ -247,7 +247,7 @@ impl Endpoint {
 
     pub(crate) fn group_cast(&self, slot: usize, bytes: &[u8]) -> Result<(), Error> {
         self.wait_group(|work, now_ns| {
-            match work.ordered(slot, |machine, out| machine.cast(bytes, out)) {
+            match work.ordered(slot, now_ns, |machine, out| machine.cast(bytes, out)) {
                 Some(true) => Some(Ok(())),
                 Some(false) => {
                     work.progress(now_ns);
@@ -259,9 +259,14 @@ impl Endpoint {
     }
 
     pub(crate) fn group_deliver(&self, slot: usize, into: &mut Vec<u8>) -> Result<u32, Error> {
-        let found = self
-            .station
-            .wait(None, |work, now_ns| work.next_delivery(slot, into, now_ns).transpose());
+        let mut waits = false;
+        let found = self.station.wait(None, |work, now_ns| {
+            let found = work.next_delivery(slot, into, now_ns).transpose();
+            if found.is_none() && !std::mem::replace(&mut waits, true) {
+                work.ordered(slot, now_ns, |machine, out| machine.wait(out));
+            }
+            found
+        });
         found.expect("a wait without a limit ends with something")
     }
 
@@ -302,9 +307,10 @@ impl EndpointWork {
     fn ordered<R>(
         &mut self,
         slot: usize,
+        now_ns: u64,
         f: impl FnOnce(&mut Ordered, &mut Outlet<'_>) -> R,
     ) -> Option<R> {
-        self.groups.tell_time(now_ns());
+        self.groups.tell_time(now_ns);
         self.groups.drive(&mut *self.device, slot, ordered::KIND, f)
     }
 
@@ -316,7 +322,7 @@ impl EndpointWork {
         now_ns: u64,
     ) -> Result<Option<u32>, Error> {
         let mut next = |work: &mut EndpointWork| {
-            let found = work.ordered(slot, |machine, out| {
+            let found = work.ordered(slot, now_ns, |machine, out| {
                 machine.deliver(into, out).map(Ok).or_else(|| machine.hopeless().map(Err))
             });
             found.unwrap_or(Some(Err(Error::NoRequest))).transpose()

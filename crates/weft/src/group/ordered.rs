@@ -22,30 +22,118 @@ pub(crate) struct Ordered {
     gone: Gone,
     /// Those that left, or died, before there was a member here.
     left: Vec<u32>,
-    /// A frame, and the datagrams that are put together: each as long as the first, but for the
-    /// last.
+    /// A frame, and the datagrams that are put together.
     frame: Vec<u8>,
-    datagrams: Vec<u8>,
-    /// Own messages that wait for company, and their bytes; and when anything was sent last.
-    waiting: usize,
+    row: Datagrams,
+    single: Datagram,
+    /// Bytes of own messages that wait for company, and since when.
     waiting_bytes: usize,
-    sent_ns: u64,
+    waiting_ns: u64,
+    /// When the program cast last; whether it has waited since, and what follows from that.
+    cast_ns: u64,
+    has_waited: bool,
+    streams: bool,
     deadline_ns: u64,
     frames: u64,
 }
 
-/// A member that has no more messages under way sends the next one at once. One that has more is in
-/// a hurry to send, not to be answered: its messages wait for company until a datagram is full, or
-/// those under way have their numbers.
-const ALONE_MAX: usize = 2;
+/// Who casts again without having waited, so long after its last message at most, is in a hurry to
+/// send, not to be answered: its messages wait for company.
+const STREAM_NS: u64 = 1_000_000;
 
-/// But no longer than this, ns; and the sequencer's, which have their numbers at once, so long
-/// after its last.
-const HELD_NS: u64 = 1_000_000;
-const SEQUENCER_HELD_NS: u64 = 20_000;
+/// But no longer than this, ns, nor when there are so many bytes of them. Many at one go are worth
+/// more than early ones: where processes share a core, each multicast wakes so many that the sender
+/// is the last to run again.
+const HELD_NS: u64 = 20_000;
+const HELD_BYTES: usize = 32 << 10;
 
 /// Bytes before each frame in a datagram: its length; 0: there is none any more.
 const LEN_LEN: usize = 2;
+
+/// Datagrams for all: each as long as the first, but for the last.
+#[derive(Default)]
+struct Datagrams {
+    bytes: Vec<u8>,
+    /// Bytes of one.
+    most: usize,
+    /// Where the last one begins, and how many there are.
+    last: usize,
+    count: usize,
+}
+
+impl Datagrams {
+    fn begin(&mut self, most: usize) {
+        self.bytes.clear();
+        (self.most, self.last, self.count) = (most, 0, 0);
+    }
+
+    fn room(&self) -> usize {
+        if self.count == 0 { 0 } else { self.most - (self.bytes.len() - self.last) }
+    }
+
+    fn add(&mut self, frame: &[u8]) {
+        if self.room() < LEN_LEN + frame.len() {
+            // What does not fit is for the next.
+            self.last = if self.count == 0 { 0 } else { self.last + self.most };
+            self.bytes.resize(self.last, 0);
+            self.count += 1;
+        }
+        self.bytes.extend_from_slice(&(frame.len() as u16).to_le_bytes());
+        self.bytes.extend_from_slice(frame);
+    }
+
+    /// Whether there are as many as one sends at one go.
+    fn is_full(&self) -> bool {
+        self.count >= BURST && self.room() < HEAD_MAX
+    }
+
+    /// Sends them; how many there were.
+    fn send(&mut self, out: &mut Outlet<'_>) -> u64 {
+        if self.count == 0 {
+            return 0;
+        }
+        let last = self.bytes.len() - self.last;
+        let each = if self.count == 1 { last } else { self.most };
+        out.row(KIND, (self.count, each, last), |at, into| {
+            into.copy_from_slice(&self.bytes[at * each..at * each + into.len()]);
+        });
+        std::mem::take(&mut self.count) as u64
+    }
+}
+
+/// A datagram for one member.
+#[derive(Default)]
+struct Datagram {
+    to: u32,
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl Datagram {
+    fn begin(&mut self, most: usize) {
+        self.bytes.clear();
+        self.most = most;
+    }
+
+    fn fits(&self, frame: &[u8]) -> bool {
+        self.bytes.len() + LEN_LEN + frame.len() <= self.most
+    }
+
+    fn add(&mut self, frame: &[u8]) {
+        self.bytes.extend_from_slice(&(frame.len() as u16).to_le_bytes());
+        self.bytes.extend_from_slice(frame);
+    }
+
+    /// Sends it, unless it is empty; how many datagrams that was.
+    fn send(&mut self, out: &mut Outlet<'_>) -> u64 {
+        if self.bytes.is_empty() {
+            return 0;
+        }
+        out.one(self.to, KIND, 0, &[&self.bytes]);
+        self.bytes.clear();
+        1
+    }
+}
 
 impl Ordered {
     pub(crate) fn new(me: u32, size: u32) -> Ordered {
@@ -56,10 +144,13 @@ impl Ordered {
             gone: Gone::new(size),
             left: Vec::new(),
             frame: Vec::new(),
-            datagrams: Vec::new(),
-            waiting: 0,
+            row: Datagrams::default(),
+            single: Datagram::default(),
             waiting_bytes: 0,
-            sent_ns: 0,
+            waiting_ns: 0,
+            cast_ns: 0,
+            has_waited: true,
+            streams: false,
             deadline_ns: u64::MAX,
             frames: 0,
         }
@@ -88,10 +179,14 @@ impl Ordered {
         let member = self.member(now_ns);
         let cast = member.cast(bytes, room - LEN_LEN, now_ns);
         if cast {
-            self.waiting += 1;
+            self.streams = !self.has_waited && now_ns.saturating_sub(self.cast_ns) < STREAM_NS;
+            (self.cast_ns, self.has_waited) = (now_ns, false);
+            if self.waiting_bytes == 0 {
+                self.waiting_ns = now_ns;
+            }
             self.waiting_bytes += bytes.len() + HEAD_MAX;
         }
-        self.look(now_ns, most);
+        self.look(now_ns);
         if !cast || self.deadline_ns <= now_ns {
             self.pump(out);
         }
@@ -104,27 +199,26 @@ impl Ordered {
         let member = self.member(now_ns);
         let Delivery { sender, bytes } = member.deliver(now_ns)?;
         member.give_back(std::mem::replace(into, bytes));
-        self.look(now_ns, out.payload_max());
+        self.look(now_ns);
         Some(sender)
     }
 
-    /// Learns when there is something to do, where a datagram has `most` bytes.
-    fn look(&mut self, now_ns: u64, most: usize) {
+    /// The program waits: nothing keeps its messages company any more.
+    pub(crate) fn wait(&mut self, out: &mut Outlet<'_>) {
+        self.has_waited = true;
+        if std::mem::take(&mut self.streams) && self.waiting_bytes > 0 {
+            self.pump(out);
+        }
+    }
+
+    /// Learns when there is something to do.
+    fn look(&mut self, now_ns: u64) {
         let Some(member) = &self.member else { return };
         self.deadline_ns = member.deadline_ns().unwrap_or(u64::MAX);
-        if self.deadline_ns > 0 || member.is_in_a_hurry() || self.waiting_bytes >= most {
-            return;
-        }
-        let held_ns = if member.sequencer() == self.me {
-            SEQUENCER_HELD_NS
-        } else if member.under_way().saturating_sub(self.waiting) > ALONE_MAX {
-            HELD_NS
-        } else {
-            return;
-        };
-        let until_ns = self.sent_ns + held_ns;
-        if until_ns > now_ns {
-            self.deadline_ns = until_ns.min(member.retry_ns().unwrap_or(u64::MAX));
+        let late = self.waiting_bytes >= HELD_BYTES || self.waiting_ns + HELD_NS <= now_ns;
+        if self.deadline_ns == 0 && self.streams && !late && !member.is_in_a_hurry() {
+            let held_ns = self.waiting_ns + HELD_NS;
+            self.deadline_ns = held_ns.min(member.retry_ns().unwrap_or(u64::MAX));
         }
     }
 
@@ -146,54 +240,38 @@ impl Ordered {
     fn pump(&mut self, out: &mut Outlet<'_>) {
         let Some(member) = &mut self.member else { return };
         let (frame, now_ns, most) = (&mut self.frame, out.now_ns, out.payload_room());
-        (self.waiting, self.waiting_bytes, self.sent_ns) = (0, 0, now_ns);
-        self.datagrams.clear();
-        // Where the last datagram begins, and how many there are.
-        let (mut begin, mut count) = (0, 0);
+        self.waiting_bytes = 0;
+        self.row.begin(most);
+        self.single.begin(most);
         for _ in 0..BURST * FRAMES_MAX {
             let polled = member.poll(now_ns, |to, polled| {
                 frame.clear();
                 polled.encode(frame);
                 to
             });
-            let len = (frame.len() as u16).to_le_bytes();
             match polled {
                 None => break,
                 Some(To::One(rank)) => {
-                    self.frames += 1;
-                    out.one(rank, KIND, 0, &[&len, frame]);
+                    if self.single.to != rank || !self.single.fits(frame) {
+                        self.frames += self.single.send(out);
+                    }
+                    self.single.to = rank;
+                    self.single.add(frame);
                 }
                 // It was cut when paths carried more.
                 Some(To::All) if LEN_LEN + frame.len() > most => {
                     self.frames += 1;
-                    out.all(KIND, 0, &[&len, frame]);
+                    out.all(KIND, 0, &[&(frame.len() as u16).to_le_bytes(), frame]);
                 }
                 Some(To::All) => {
-                    let fits = self.datagrams.len() - begin + LEN_LEN + frame.len() <= most;
-                    if count == 0 || !fits {
-                        // All in a row are of one length; and what does not fit is for the next.
-                        let whole = if count == 0 { 0 } else { begin + most };
-                        self.datagrams.resize(whole, 0);
-                        begin = whole;
-                        count += 1;
-                    }
-                    self.datagrams.extend_from_slice(&len);
-                    self.datagrams.extend_from_slice(frame);
-                    if count >= BURST && most - (self.datagrams.len() - begin) < HEAD_MAX {
+                    self.row.add(frame);
+                    if self.row.is_full() {
                         break;
                     }
                 }
             }
         }
-        if count > 0 {
-            let all = &self.datagrams;
-            let last = all.len() - begin;
-            let each = if count == 1 { last } else { most };
-            out.row(KIND, (count, each, last), |at, into| {
-                into.copy_from_slice(&all[at * each..at * each + into.len()]);
-            });
-            self.frames += count as u64;
-        }
+        self.frames += self.single.send(out) + self.row.send(out);
         self.deadline_ns = member.deadline_ns().unwrap_or(u64::MAX);
     }
 }
@@ -212,8 +290,7 @@ impl Machine for Ordered {
                 member.take(from, &frame, now_ns);
             }
         }
-        // Of what waits for company none is full.
-        self.look(now_ns, usize::MAX);
+        self.look(now_ns);
     }
 
     fn due(&mut self, out: &mut Outlet<'_>) {

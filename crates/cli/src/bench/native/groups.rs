@@ -58,7 +58,7 @@ pub struct GroupArgs {
 /// Bytes that are broadcast, or cast by a sender, between two looks at the clock.
 const BLOCK: u64 = 4 << 20;
 /// Broadcasts, or messages of a sender, of a block at most.
-const COUNT_MAX: u64 = 500;
+const COUNT_MAX: u64 = 2000;
 /// Turns of each number of ranks.
 const TURNS: u64 = 4;
 const TAG: u64 = 78;

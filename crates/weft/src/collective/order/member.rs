@@ -6,7 +6,7 @@ use super::super::broadcast::To;
 use super::frame::{Frame, HEAD_MAX};
 use super::ring::{Bytes, Pool, Ring};
 use super::sequencer::Sequencer;
-use super::{Limits, REPAIR_MAX};
+use super::{DOUBLINGS_MAX, KEPT_MAX, Limits, REPAIR_MAX};
 
 /// A message, or a part of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,14 +59,31 @@ impl Retry {
         *self = Retry::default();
     }
 
-    /// Whether its time has come; then the next time is set.
-    pub(super) fn due(&mut self, now_ns: u64, limits: &Limits) -> bool {
+    /// Whether its time has come; then the next time is set, each time twice as late.
+    pub(super) fn due(&mut self, now_ns: u64, patience_ns: u64) -> bool {
         if self.at.is_none_or(|at| at > now_ns) {
             return false;
         }
-        self.at = Some(now_ns + limits.patience(self.tries));
+        self.at = Some(now_ns + (patience_ns << self.tries.min(DOUBLINGS_MAX)));
         self.tries = self.tries.saturating_add(1);
         true
+    }
+}
+
+/// How long own messages take until they are delivered here; one at a time is watched.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// Which one, and since when, ns.
+    watched: Option<(u64, u64)>,
+    /// Smoothed over the last ones, ns.
+    smooth_ns: u64,
+}
+
+impl Pace {
+    fn delivered(&mut self, message: u64, now_ns: u64) {
+        if let Some((_, since)) = self.watched.take_if(|(watched, _)| *watched <= message) {
+            self.smooth_ns = self.smooth_ns - self.smooth_ns / 8 + now_ns.saturating_sub(since) / 8;
+        }
     }
 }
 
@@ -111,6 +128,8 @@ pub struct Member {
     said: u64,
     /// Sends own messages again.
     resend: Retry,
+    /// How long that takes which it waits for.
+    pace: Pace,
     /// Asks for what is missing.
     ask: Retry,
     /// Tells a new sequencer how far this member is, until that one is heard.
@@ -122,6 +141,8 @@ impl Member {
     /// Member `me` of `size`.
     pub fn new(limits: Limits, me: u32, size: u32) -> Member {
         let n = size as usize;
+        // A member that is a whole history behind hears from one that is not, and a window more.
+        let usual = limits.window.max(REPAIR_MAX);
         Member {
             limits,
             me,
@@ -130,8 +151,8 @@ impl Member {
             delivered: 0,
             stable: 0,
             last: 0,
-            accepted: Ring::new(limits.history),
-            arrived: (0..n).map(|_| Ring::new(limits.window.max(REPAIR_MAX))).collect(),
+            accepted: Ring::new(limits.history, limits.history),
+            arrived: (0..n).map(|_| Ring::new(usual, limits.history + usual)).collect(),
             last_of: vec![0; n],
             history: VecDeque::new(),
             own: VecDeque::new(),
@@ -145,6 +166,7 @@ impl Member {
             hurry: false,
             said: 0,
             resend: Retry::default(),
+            pace: Pace::default(),
             ask: Retry::default(),
             greet: Retry::default(),
             sequencer: Sequencer::new(me, n),
@@ -176,9 +198,16 @@ impl Member {
                 self.out.push_back((To::All, Out::Data { message, part }));
             }
         }
-        self.resend.set(now_ns + self.limits.patience_ns);
+        let message = self.last_of[self.me as usize] + self.own.len() as u64;
+        self.pace.watched.get_or_insert((message, now_ns));
+        self.resend.set(now_ns + self.resend_patience());
         self.give_numbers(now_ns);
         true
+    }
+
+    /// How long own messages are given to be delivered here before they go again, ns.
+    fn resend_patience(&self) -> u64 {
+        self.limits.patience_ns.max(4 * self.pace.smooth_ns)
     }
 
     /// The next message in the group's order. Messages that are not taken stop the group in the
@@ -209,11 +238,6 @@ impl Member {
         self.hurry
     }
 
-    /// Own messages, or parts of them, that have not been delivered here.
-    pub fn under_way(&self) -> usize {
-        self.own.len()
-    }
-
     /// Whether so many messages wait to be taken that no more are delivered. Not while the program
     /// waits for room to send, for then it can take none, and its own may be behind them.
     fn is_full(&self) -> bool {
@@ -230,11 +254,6 @@ impl Member {
     /// Whether all own messages were delivered here.
     pub fn is_idle(&self) -> bool {
         self.own.is_empty()
-    }
-
-    /// The sequencer's rank.
-    pub fn sequencer(&self) -> u32 {
-        self.reign
     }
 
     /// Messages and parts that are kept for members that may miss them.
@@ -270,7 +289,7 @@ impl Member {
                 self.greet = Retry { at: Some(now_ns + self.limits.patience_ns), tries: 1 };
             }
             if !self.own.is_empty() {
-                self.resend.set(now_ns + self.limits.patience_ns);
+                self.resend.set(now_ns + self.resend_patience());
             }
         }
         self.sequence(now_ns);
@@ -284,7 +303,7 @@ impl Member {
         let rules = |reign: u32| reign == self.reign && from == self.reign;
         match *frame {
             Frame::Data { reign, message, delivered, more, bytes } => {
-                self.take_data(from, message, more, bytes);
+                self.keep(from, message, more, bytes);
                 if self.reign == self.me {
                     self.take_data_as_sequencer(from, reign, message, delivered, now_ns);
                 }
@@ -345,18 +364,11 @@ impl Member {
         }
     }
 
-    fn take_data(&mut self, from: u32, message: u64, more: bool, bytes: &[u8]) {
-        let last = self.last_of[from as usize];
-        if message > last && message - last <= self.limits.window {
-            self.keep(from, message, more, bytes);
-        }
-    }
-
     /// Keeps what has arrived, if it is not there and near enough.
     fn keep(&mut self, sender: u32, message: u64, more: bool, bytes: &[u8]) {
         let last = self.last_of[sender as usize];
         let arrived = &mut self.arrived[sender as usize];
-        let near = message > last && message - last <= arrived.capacity();
+        let near = message > last && message - last <= arrived.reach();
         if near && arrived.get(message).is_none() {
             let bytes = self.pool.copy(bytes);
             arrived.insert(message, Part { more, bytes });
@@ -387,7 +399,7 @@ impl Member {
     /// Gives numbers, delivers, and sees to what is missing.
     pub(super) fn advance(&mut self, now_ns: u64) {
         let before = self.delivered;
-        self.deliver_all();
+        self.deliver_all(now_ns);
         self.sequence(now_ns);
         if self.delivered > before {
             self.ask.clear();
@@ -406,9 +418,10 @@ impl Member {
     }
 
     /// Delivers all that has its number and is there.
-    pub(super) fn deliver_all(&mut self) {
+    pub(super) fn deliver_all(&mut self, now_ns: u64) {
         while let Some(name) = self.accepted.get(self.delivered + 1).copied()
             && !self.is_full()
+            && self.delivered - self.stable < KEPT_MAX * self.limits.history
         {
             let (sender, message) = name;
             let Some(part) = self.arrived[sender as usize].remove(message) else { return };
@@ -421,7 +434,8 @@ impl Member {
                     self.pool.give_back(own.bytes);
                 }
                 self.widen();
-                self.resend.tries = 0;
+                self.pace.delivered(message, now_ns);
+                self.resend = Retry { at: Some(now_ns + self.resend_patience()), tries: 0 };
             }
             let begun = &mut self.begun[sender as usize];
             begun.extend_from_slice(&part.bytes);
@@ -497,16 +511,18 @@ impl Member {
 
     /// Does again what has waited for long.
     fn do_again(&mut self, now_ns: u64) {
-        let limits = self.limits;
+        let patience_ns = self.limits.patience_ns;
         if self.own.is_empty() {
             self.resend.clear();
-        } else if self.resend.due(now_ns, &limits) {
+        } else if self.resend.due(now_ns, self.resend_patience()) {
+            // Which sending it will be that is answered nobody can tell.
+            self.pace.watched = None;
             self.resend_own();
         }
-        if self.greet.due(now_ns, &limits) {
+        if self.greet.due(now_ns, patience_ns) {
             self.push((To::One(self.reign), Out::Status));
         }
-        if self.ask.due(now_ns, &limits) && self.reign != self.me {
+        if self.ask.due(now_ns, patience_ns) && self.reign != self.me {
             let first = self.delivered + 1;
             let last = self.last.max(self.accepted.last()).min(first + REPAIR_MAX - 1);
             self.push((To::One(self.reign), Out::Ask { first, last }));

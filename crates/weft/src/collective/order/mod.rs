@@ -51,6 +51,13 @@ const REPAIR_MAX: u64 = 16;
 /// Members that are asked how far they are at one go.
 const ASKED_MAX: usize = 8;
 
+/// How often a patience is doubled at most.
+const DOUBLINGS_MAX: u32 = 6;
+
+/// What a member keeps for others, in histories, where the sequencer does not say that all have it.
+/// An honest one falls behind a little where its frames get lost, not so far.
+const KEPT_MAX: u64 = 4;
+
 /// Bytes of a frame before those of a message, at most.
 pub const HEAD_MAX: usize = frame::HEAD_MAX;
 
@@ -71,11 +78,5 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits { window: 128, history: 2048, patience_ns: 1_000_000, reorder_ns: 50_000 }
-    }
-}
-
-impl Limits {
-    fn patience(&self, tries: u32) -> u64 {
-        self.patience_ns << tries.min(6)
     }
 }

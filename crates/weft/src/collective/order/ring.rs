@@ -9,20 +9,23 @@ pub(super) struct Ring<T> {
     /// Each with its number; none before the first use.
     slots: Vec<Option<(u64, T)>>,
     capacity: u64,
+    /// What the capacity may grow to.
+    most: u64,
     count: usize,
     /// The greatest number that was put in since it was empty.
     last: u64,
 }
 
 impl<T> Ring<T> {
-    /// For windows of up to so many numbers.
-    pub(super) fn new(window: u64) -> Ring<T> {
-        Ring { slots: Vec::new(), capacity: window.next_power_of_two(), count: 0, last: 0 }
+    /// For windows of usually `usual` and at most `most` numbers.
+    pub(super) fn new(usual: u64, most: u64) -> Ring<T> {
+        let (capacity, most) = (usual.next_power_of_two(), most.next_power_of_two());
+        Ring { slots: Vec::new(), capacity, most, count: 0, last: 0 }
     }
 
     /// How far apart the numbers in it may be.
-    pub(super) fn capacity(&self) -> u64 {
-        self.capacity
+    pub(super) fn reach(&self) -> u64 {
+        self.most
     }
 
     fn at(&self, number: u64) -> usize {
@@ -34,10 +37,15 @@ impl<T> Ring<T> {
         (*known == number).then_some(value)
     }
 
-    /// Puts a value in, over one with the same number, or one that is a window older.
+    /// Puts a value in, over one with the same number, or one that is a whole reach older.
     pub(super) fn insert(&mut self, number: u64, value: T) {
         if self.slots.is_empty() {
             self.slots.resize_with(self.capacity as usize, || None);
+        }
+        while self.capacity < self.most
+            && matches!(&self.slots[self.at(number)], Some((known, _)) if *known != number)
+        {
+            self.grow();
         }
         let at = self.at(number);
         if self.slots[at].as_ref().is_some_and(|(known, _)| *known > number) {
@@ -46,6 +54,16 @@ impl<T> Ring<T> {
         self.last = if self.count == 0 { number } else { self.last.max(number) };
         self.count += usize::from(self.slots[at].is_none());
         self.slots[at] = Some((number, value));
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.capacity *= 2;
+        let new = (0..self.capacity).map(|_| None).collect();
+        for slot in std::mem::replace(&mut self.slots, new).into_iter().flatten() {
+            let at = self.at(slot.0);
+            self.slots[at] = Some(slot);
+        }
     }
 
     pub(super) fn remove(&mut self, number: u64) -> Option<T> {
@@ -109,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_window_slides_over_a_ring() {
-        let mut ring = Ring::new(6);
-        assert_eq!((ring.capacity(), ring.remove(3), ring.last()), (8, None, 0));
+        let mut ring = Ring::new(6, 8);
+        assert_eq!((ring.reach(), ring.remove(3), ring.last()), (8, None, 0));
         assert_eq!(ring.get(3), None);
         for number in 1..=8u64 {
             ring.insert(number, number);
@@ -121,6 +139,18 @@ mod tests {
         assert_eq!((ring.get(3), ring.get(11)), (None, Some(&11)), "the old gives way to the new");
         ring.clear();
         assert!(ring.is_empty() && ring.get(8).is_none());
+    }
+
+    #[test]
+    fn a_ring_grows_as_far_as_it_may_where_numbers_are_far_apart() {
+        let mut ring = Ring::new(4, 16);
+        for number in [2, 1, 9, 16, 5] {
+            ring.insert(number, number);
+        }
+        assert!([1, 2, 5, 9, 16].iter().all(|n| ring.get(*n) == Some(n)));
+        assert_eq!((ring.capacity, ring.count, ring.last()), (16, 5, 16));
+        ring.insert(17, 17);
+        assert_eq!((ring.get(1), ring.get(17), ring.capacity), (None, Some(&17), 16));
     }
 
     #[test]

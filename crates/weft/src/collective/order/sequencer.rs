@@ -74,7 +74,7 @@ impl Member {
                 self.accepted.insert(number, name);
                 self.announce(number, name);
                 self.sequencer.tell.set(now_ns + self.limits.patience_ns);
-                self.deliver_all();
+                self.deliver_all(now_ns);
                 self.settle();
             }
         }
@@ -118,17 +118,33 @@ impl Member {
         if ready && delivered > self.last {
             return;
         }
+        if !self.confirm(from, delivered, now_ns) && ready {
+            // It says again what it has said: it has not heard of this reign, or that there is
+            // more.
+            self.tell_one(from);
+        }
+        self.sequence(now_ns);
+    }
+
+    /// Notes how far a member is; whether that is news. While there is some, nobody is asked.
+    fn confirm(&mut self, from: u32, delivered: u64, now_ns: u64) -> bool {
         let confirmed = &mut self.sequencer.confirmed[from as usize];
         let news = confirmed.is_none_or(|before| before < delivered);
         *confirmed = Some(confirmed.map_or(delivered, |before| before.max(delivered)));
+        let Sequencer { ready, tell, .. } = &mut self.sequencer;
         if news {
-            self.sequencer.tell.tries = 0;
-        } else if ready {
-            // It says again what it has said: it has not heard of this reign, or that there is
-            // more.
-            self.push((To::One(from), Out::Tell { asks: false }));
+            tell.tries = 0;
+            tell.at = tell.at.map(|at| if *ready { now_ns + self.limits.patience_ns } else { at });
         }
-        self.sequence(now_ns);
+        news
+    }
+
+    /// Tells a member how many numbers there are, unless that has just been said.
+    fn tell_one(&mut self, rank: u32) {
+        let said = |(to, out): &(To, Out)| *to == To::One(rank) && matches!(out, Out::Tell { .. });
+        if !self.out.back().is_some_and(said) {
+            self.push((To::One(rank), Out::Tell { asks: false }));
+        }
     }
 
     pub(super) fn take_data_as_sequencer(
@@ -144,12 +160,12 @@ impl Member {
         }
         if self.sequencer.ready && message <= self.sequencer.numbered[from as usize] {
             // Its number has not been heard where it comes from.
-            self.push((To::One(from), Out::Tell { asks: false }));
+            self.tell_one(from);
         }
         let sound = !self.sequencer.ready || delivered <= self.last;
-        if let Some(confirmed) = self.sequencer.confirmed[from as usize].as_mut().filter(|_| sound)
-        {
-            *confirmed = delivered.max(*confirmed);
+        // In a new reign only a status says for certain how far its sender is.
+        if sound && self.sequencer.confirmed[from as usize].is_some() {
+            self.confirm(from, delivered, now_ns);
         }
         self.sequence(now_ns);
     }
@@ -190,8 +206,8 @@ impl Member {
 
     /// Asks those that have not confirmed everything, or for what is still missing here.
     pub(super) fn tell_again(&mut self, now_ns: u64) {
-        let limits = self.limits;
-        if self.reign != self.me || !self.sequencer.tell.due(now_ns, &limits) {
+        let patience_ns = self.limits.patience_ns;
+        if self.reign != self.me || !self.sequencer.tell.due(now_ns, patience_ns) {
             return;
         }
         if !self.sequencer.ready {
