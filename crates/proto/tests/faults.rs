@@ -24,6 +24,7 @@ fn shake(seed: u64) {
     let mut spec = weft_proto::LinkSpec { mtu: 1472, ..Default::default() };
     spec.integrity = false;
     let mut net = Net::with_links(3, &Config::default(), segments, &vec![spec; links], seed);
+    net.alone = seed % 4 >= 2;
     let mut r = Random(seed | 1 << 40);
     let mut expected = [0u64; 9];
     let mut bulk = [0usize; 9];

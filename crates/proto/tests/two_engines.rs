@@ -21,6 +21,32 @@ fn messages_of_all_sizes_arrive_in_order_without_loss() {
 }
 
 #[test]
+fn a_lone_message_goes_in_one_frame_with_what_is_said_beside_it() {
+    let mut net = Net::new(2, &Config::default(), vec![Segment::default()], 1);
+    net.send(0, 1, 0, 8);
+    assert!(net.run(1000, |n| !n.nodes[1].got.is_empty()));
+    net.alone = true;
+    let (frames, acks) = (net.frames, net.nodes[0].engine.counters().acks_only_sent);
+    for tag in 1..200 {
+        let (from, to) = ((tag % 2) as usize, (tag + 1) as usize % 2);
+        let arrived = net.nodes[to].arrived;
+        // All lengths that a lone message may have, and some that go the usual way.
+        net.send(from, to, tag, tag as usize * 2);
+        assert!(net.run(1, |n| n.nodes[to].arrived > arrived), "{tag}");
+    }
+    assert!(net.nodes[0].engine.counters().acks_only_sent <= acks + 2);
+    assert!(net.frames <= frames + 199 + 10, "{} frames", net.frames - frames);
+    for at in 0..2 {
+        let tags = net.nodes[1 - at].tags(at);
+        assert!(tags.windows(2).all(|w| w[0] < w[1]), "{tags:?}");
+        let c = net.nodes[at].engine.counters();
+        assert_eq!((c.retransmits, c.spurious, c.frames_lost), (0, 0, 0), "{c:?}");
+    }
+    net.run(100, |n| !n.nodes[0].engine.busy() && !n.nodes[1].engine.busy());
+    assert!(!net.nodes[0].engine.busy() && !net.nodes[1].engine.busy());
+}
+
+#[test]
 fn announced_messages_are_pulled_and_both_ends_learn() {
     let mut net = Net::new(2, &Config::default(), vec![Segment::default()], 1);
     let sizes = [0, 1, 1424, 1425, 100_000, 1 << 20];

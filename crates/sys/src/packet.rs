@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use crate::cpu;
 use crate::net::sockopt::{self, set};
 use crate::net::{Condition, Sent, StepError, mmsg, step};
 
@@ -207,6 +208,9 @@ impl PacketSocket {
             if status & libc::TP_STATUS_USER == 0 {
                 return false;
             }
+            // The lines that a small frame is in, which another core has just written, come while
+            // the header is looked at and the clock is read.
+            cpu::prefetch(self.ring.bytes(self.at + CACHE_LINE, 2 * CACHE_LINE));
             self.losing |= status & libc::TP_STATUS_LOSING != 0;
             let header = self.ring.header(self.at);
             let (start, len) = (header.tp_mac as usize, header.tp_snaplen as usize);

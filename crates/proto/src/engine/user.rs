@@ -1,6 +1,6 @@
 //! The user's side: sending, announcing, pulling, closing.
 
-use weft_wire::{Envelope, Kind, OpId, PeerId, Pushed, Ticket};
+use weft_wire::{Burst, Envelope, Kind, LinkId, OpId, PeerId, Pushed, Ticket};
 
 use super::Engine;
 use crate::event::{Cause, Incoming, SendError};
@@ -122,6 +122,39 @@ impl Engine {
         self.reserve_for(peer, payload.len(), control)?.copy_from_slice(payload);
         self.commit(now, envelope);
         Ok(())
+    }
+
+    /// As [`Engine::send`] and [`Engine::transmit`] together, where that is simple: a small message
+    /// to a peer for whom nothing else waits. Then `burst` is one frame, to be sent by the link
+    /// that it gives, and [`Engine::went`] follows. `None`: nothing has changed.
+    #[inline]
+    pub fn send_lone(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &[u8],
+        burst: &mut Burst,
+    ) -> Option<LinkId> {
+        let Some(Some(p)) = self.peers.get_mut(peer.index()) else { return None };
+        if self.close_at.is_some() {
+            return None;
+        }
+        let link = p.send_lone(&mut self.hub, now, envelope, payload, burst);
+        if link.is_some() {
+            // What was reserved and not committed is forgotten, as by any other message.
+            self.hub.reserved = None;
+        }
+        link
+    }
+
+    /// A frame that did not come from [`Engine::transmit`] has been sent to `peer`: sees to its
+    /// timers.
+    #[inline]
+    pub fn went(&mut self, peer: PeerId) {
+        if let Some(Some(p)) = self.peers.get_mut(peer.index()) {
+            p.schedule(&mut self.hub);
+        }
     }
 
     /// Announces a message of `len` bytes, in order with those that are sent. When the peer has

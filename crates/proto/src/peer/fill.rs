@@ -11,7 +11,7 @@ use crate::reliable::Content;
 use crate::time::Instant;
 
 /// Bytes that an ordinary small frame is reckoned with when a path is chosen.
-const SMALL: usize = 256;
+pub(super) const SMALL: usize = 256;
 
 /// A frame that lacks at most this share of the length that a burst wants is padded.
 const PADDING_SHARE: usize = 8;
@@ -244,7 +244,7 @@ const ACK_ROOM: usize = 16 + 8 * 8;
 /// Bytes of a flow chunk.
 const FLOW_ROOM: usize = 20;
 /// Room that is wanted for what is said beside a message, over up to four paths.
-const WORDS_ROOM: usize = 4 * ACK_ROOM + FLOW_ROOM;
+pub(super) const WORDS_ROOM: usize = 4 * ACK_ROOM + FLOW_ROOM;
 
 /// How long the next frame of the burst may be; `None`: it may have no further one.
 #[inline]

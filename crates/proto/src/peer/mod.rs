@@ -6,6 +6,7 @@ mod fill;
 mod greeting;
 mod hearing;
 mod life;
+mod lone;
 mod settle;
 mod take;
 

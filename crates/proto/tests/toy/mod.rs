@@ -110,6 +110,8 @@ pub struct Net {
     free_at: HashMap<(usize, usize), Instant>,
     burst: Burst,
     serial: u64,
+    /// Messages go out at once where they can.
+    pub alone: bool,
 }
 
 pub const KEY: JobKey = JobKey([42; 16]);
@@ -160,6 +162,7 @@ impl Net {
             free_at: HashMap::new(),
             burst: Burst::new(70_000),
             serial: 0,
+            alone: false,
         };
         for at in 0..count {
             let mut engine = Engine::new(config.clone(), address(at), KEY, seed);
@@ -312,8 +315,17 @@ impl Net {
     pub fn send(&mut self, from: usize, to: usize, tag: u64, len: usize) {
         let bytes = payload(tag, len);
         for _ in 0..1_000_000 {
-            let node = &mut self.nodes[from];
-            match node.engine.send(self.now, PeerId(to as u32), &envelope(tag), &bytes) {
+            let (node, peer) = (&mut self.nodes[from], PeerId(to as u32));
+            if self.alone {
+                let (now, burst) = (self.now, &mut self.burst);
+                if let Some(link) = node.engine.send_lone(now, peer, &envelope(tag), &bytes, burst)
+                {
+                    self.carry(from, link);
+                    self.nodes[from].engine.went(peer);
+                    return;
+                }
+            }
+            match node.engine.send(self.now, peer, &envelope(tag), &bytes) {
                 Ok(()) => return,
                 Err(weft_proto::SendError::Full) => {
                     assert!(self.step(Instant(u64::MAX)), "full, and nothing goes on");

@@ -291,7 +291,8 @@ impl Host {
     }
 
     /// What the program does on its own: sends, pulls, withdraws, holds. Gives how many things.
-    fn act(&mut self, now: Ns, oracle: &mut Oracle) -> u64 {
+    fn act(&mut self, nic: &mut Nic<'_>, oracle: &mut Oracle) -> u64 {
+        let now = nic.now();
         let mut acts = self.pull_due(now, oracle);
         while self.next_act <= now && self.work.left > 0 && self.letters.len() < LETTERS {
             self.new_letters(now, oracle);
@@ -300,7 +301,7 @@ impl Host {
         self.blocked.clear();
         for _ in 0..self.letters.len() {
             let Some(letter) = self.letters.pop_front() else { break };
-            if self.blocked.contains(&letter.to) || !self.post(now, letter, oracle) {
+            if self.blocked.contains(&letter.to) || !self.post(nic, letter, oracle) {
                 self.letters.push_back(letter);
             } else {
                 acts += 1;
@@ -378,13 +379,14 @@ impl Host {
     }
 
     /// Gives a message to the engine; `false`: not now.
-    fn post(&mut self, now: Ns, letter: Letter, oracle: &mut Oracle) -> bool {
+    fn post(&mut self, nic: &mut Nic<'_>, letter: Letter, oracle: &mut Oracle) -> bool {
+        let now = nic.now();
         let Letter { to, len, large } = letter;
         let (n, content) = oracle.next_message(self.process, to);
         let result = if large {
             self.announce(now, letter, n, content)
         } else {
-            self.send(now, letter, n, content)
+            self.send(nic, letter, n, content, oracle)
         };
         match result {
             Ok(()) => oracle.sent(now, self.process, to, len, large),
@@ -393,7 +395,7 @@ impl Host {
                 return false;
             }
             Err(SendError::Held) if !large => {
-                return self.post(now, Letter { to, len, large: true }, oracle);
+                return self.post(nic, Letter { to, len, large: true }, oracle);
             }
             Err(SendError::Dead(_)) => self.work.peers.retain(|p| *p != to),
             Err(error) => {
@@ -404,8 +406,15 @@ impl Host {
         true
     }
 
-    fn send(&mut self, now: Ns, to: Letter, n: u64, content: Content) -> Result<(), SendError> {
-        let (peer, len) = (PeerId(to.to), to.len as usize);
+    fn send(
+        &mut self,
+        nic: &mut Nic<'_>,
+        to: Letter,
+        n: u64,
+        content: Content,
+        oracle: &mut Oracle,
+    ) -> Result<(), SendError> {
+        let (now, peer, len) = (nic.now(), PeerId(to.to), to.len as usize);
         let envelope = content.envelope(n);
         if self.rng.chance(500_000) {
             content.fill(0, self.engine.reserve(peer, len)?);
@@ -414,6 +423,15 @@ impl Host {
         }
         self.buffer.resize(len, 0);
         content.fill(0, &mut self.buffer);
+        if self.rng.chance(500_000) {
+            let (bytes, burst) = (&self.buffer, &mut self.burst);
+            let lone = self.engine.send_lone(Instant(now), peer, &envelope, bytes, burst);
+            if let Some(link) = lone {
+                self.put(link, nic, oracle);
+                self.engine.went(peer);
+                return Ok(());
+            }
+        }
         self.engine.send(Instant(now), peer, &envelope, &self.buffer)
     }
 
@@ -430,38 +448,47 @@ impl Host {
     /// Sends what the engine has to send.
     fn transmit(&mut self, nic: &mut Nic<'_>, oracle: &mut Oracle) -> u64 {
         let now = nic.now();
-        let mut memory = Memory { ops: &self.ops, me: self.process, wrong: None };
-        let mut frames = 0;
-        while let Some(link) = self.engine.transmit(Instant(now), &mut memory, &mut self.burst) {
-            let to = match self.burst.to() {
-                LinkAddr::Port(port) => port,
-                _ => EVERYONE,
-            };
-            let mut taken = 0;
-            for frame in self.burst.frames_mut() {
-                let sent = nic.send(link.0, to, frame);
-                oracle.trace.frame(now, self.process, || {
-                    let refused = if sent { "" } else { "REFUSED " };
-                    format!("> link {} to port {to}: {refused}{}", link.0, describe(frame))
-                });
-                if !sent {
-                    break;
-                }
-                taken += 1;
-            }
+        let (mut wrong, mut frames) = (None, 0);
+        loop {
+            let mut memory = Memory { ops: &self.ops, me: self.process, wrong };
+            let link = self.engine.transmit(Instant(now), &mut memory, &mut self.burst);
+            wrong = memory.wrong;
+            let Some(link) = link else { break };
+            self.put(link, nic, oracle);
             frames += self.burst.count() as u64;
-            if taken < self.burst.count() {
-                self.engine.refused(Instant(now), link, self.burst.count() - taken);
-            }
             if frames > EVENTS || self.burst.is_empty() {
                 oracle.report(now, self.process, Wrong::Babbles { frames });
                 break;
             }
         }
-        if let Some(wrong) = memory.wrong {
+        if let Some(wrong) = wrong {
             oracle.report(now, self.process, wrong);
         }
         frames
+    }
+
+    /// Puts the burst on the wire.
+    fn put(&mut self, link: LinkId, nic: &mut Nic<'_>, oracle: &mut Oracle) {
+        let now = nic.now();
+        let to = match self.burst.to() {
+            LinkAddr::Port(port) => port,
+            _ => EVERYONE,
+        };
+        let mut taken = 0;
+        for frame in self.burst.frames_mut() {
+            let sent = nic.send(link.0, to, frame);
+            oracle.trace.frame(now, self.process, || {
+                let refused = if sent { "" } else { "REFUSED " };
+                format!("> link {} to port {to}: {refused}{}", link.0, describe(frame))
+            });
+            if !sent {
+                break;
+            }
+            taken += 1;
+        }
+        if taken < self.burst.count() {
+            self.engine.refused(Instant(now), link, self.burst.count() - taken);
+        }
     }
 
     /// When the process has to run though nothing comes.
@@ -526,7 +553,7 @@ impl Node for Host {
         }
         self.engine.timeout(Instant(now));
         done += self.events(now, &[], shared);
-        done += self.act(now, &mut shared.oracle);
+        done += self.act(nic, &mut shared.oracle);
         done += self.transmit(nic, &mut shared.oracle);
         done += self.events(now, &[], shared);
         if done > 0 || now >= self.idle.0 + MS {

@@ -336,6 +336,16 @@ impl Device for Ether {
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
         let now = self.read_clock();
+        if self.since_poll < ALONE_MAX {
+            let burst = &mut self.burst;
+            if let Some(link) = self.engine.send_lone(now, peer, envelope, payload, burst) {
+                self.since_poll += 1;
+                self.since_poll_bytes += payload.len();
+                self.links.send(&mut self.engine, now, link, burst);
+                self.engine.went(peer);
+                return Ok(());
+            }
+        }
         match self.engine.send(now, peer, envelope, payload) {
             Ok(()) => {
                 self.after_send(now, payload.len());

@@ -1,0 +1,65 @@
+//! The short way out: one small message to a peer for whom nothing else waits. What it does is what
+//! `fill` would do, in the order in which that would, without asking what else there is.
+
+use weft_wire::{Burst, ChunkWriter, Envelope, HEADER_LEN, LinkId, MESSAGE_LEN};
+
+use super::fill::{SMALL, WORDS_ROOM, Written, note, seal};
+use super::{Peer, State};
+use crate::engine::Hub;
+use crate::rail;
+use crate::reliable::Content;
+use crate::time::Instant;
+
+/// The longest message that goes this way, bytes: the choice of a path is that of any small frame.
+const LONE_MAX: usize = SMALL - MESSAGE_LEN;
+
+impl Peer {
+    /// Makes `burst` a frame with this message and what is to be said beside it; `None`, and
+    /// nothing has changed, where that is not simple.
+    #[inline]
+    pub fn send_lone(
+        &mut self,
+        hub: &mut Hub,
+        now: Instant,
+        envelope: &Envelope,
+        payload: &[u8],
+        burst: &mut Burst,
+    ) -> Option<LinkId> {
+        // Whoever has something to send, of whatever kind, is queued, but for messages and bulk
+        // that the window keeps back.
+        let is_simple = !self.queued
+            && self.state == State::Open
+            && !self.flow.held
+            && self.bulk.is_empty()
+            && payload.len() <= LONE_MAX;
+        if !is_simple {
+            return None;
+        }
+        let at = rail::urgent(&self.paths, &hub.links, SMALL)?;
+        let path = &self.paths[at];
+        if HEADER_LEN + MESSAGE_LEN + payload.len() + WORDS_ROOM > path.mtu {
+            return None;
+        }
+        burst.reset(path.to, hub.links[path.link.index()].spec.headroom);
+        let mut w = ChunkWriter::new(burst.space(path.mtu)?);
+        let was_empty = self.out.is_empty();
+        let seq = self.out.add_lone(envelope, payload, &hub.config, &mut hub.rings)?;
+        hub.unfinished += usize::from(was_empty);
+        hub.counters.messages_sent += 1;
+        // A message goes before what is said beside it, so that its receiver is not kept.
+        w.message(seq as u32, envelope, payload);
+        let flow = self.words(hub, now, &mut w);
+        let path = &mut self.paths[at];
+        let len = w.len();
+        let at_once = path.room().saturating_sub(len as u64) < path.mtu as u64;
+        path.limited |= at_once;
+        let content = Content::Messages { first: seq, count: 1 };
+        let written = Written { len, content, flow, wants: true, at_once };
+        let frame = w.into_frame();
+        seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
+        note(path, hub, now, &written, true);
+        burst.push(len);
+        hub.last_sent = Some(self.id);
+        Some(self.paths[at].link)
+    }
+}
