@@ -1,6 +1,12 @@
 //! The environment that puts an MPI library on a transport.
 
+use super::install::Version;
 use super::{Brand, Install, Provider};
+
+/// Before this version Open MPI's one-sided operations by libfabric's own (osc/rdma) reach the
+/// wrong rank where some nodes have more ranks than others, and nothing says so. Those by messages
+/// (osc/pt2pt) go first there.
+const RDMA_FINDS_PEERS: Version = (4, 1, 6);
 
 /// What an MPI library sends its messages by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -38,6 +44,9 @@ pub fn variables(
             // For remote memory; `self` is for messages of a rank to itself there.
             set("OMPI_MCA_btl", "self,ofi");
             set("OMPI_MCA_osc", "^ucx");
+            if install.version < RDMA_FINDS_PEERS {
+                set("OMPI_MCA_osc_rdma_priority", "5");
+            }
             if install.version.0 >= 5 {
                 set("OMPI_MCA_opal_common_ofi_provider_include", "weft");
             } else {
