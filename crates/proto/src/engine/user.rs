@@ -6,7 +6,7 @@ use super::Engine;
 use crate::event::{Cause, Incoming, SendError};
 use crate::msg::outbox::Body;
 use crate::msg::transfer::Stage;
-use crate::peer::{Peer, State};
+use crate::peer::{Payload, Peer, State};
 use crate::time::Instant;
 
 impl Engine {
@@ -126,7 +126,7 @@ impl Engine {
 
     /// As [`Engine::send`] and [`Engine::transmit`] together, where that is simple: a small message
     /// to a peer for whom nothing else waits. Then `burst` is one frame, to be sent by the link
-    /// that it gives, and [`Engine::went`] follows. `None`: nothing has changed.
+    /// that it gives, and [`Engine::went`] follows. `None`: nothing was sent.
     #[inline]
     pub fn send_lone(
         &mut self,
@@ -136,16 +136,44 @@ impl Engine {
         payload: &[u8],
         burst: &mut Burst,
     ) -> Option<LinkId> {
-        let Some(Some(p)) = self.peers.get_mut(peer.index()) else { return None };
-        if self.close_at.is_some() {
-            return None;
-        }
-        let link = p.send_lone(&mut self.hub, now, envelope, payload, burst);
+        let link = self.lone(now, peer, envelope, Payload::Given(payload), burst);
         if link.is_some() {
             // What was reserved and not committed is forgotten, as by any other message.
             self.hub.reserved = None;
         }
         link
+    }
+
+    /// As [`Engine::commit`] and [`Engine::transmit`] together, where that is simple, as
+    /// [`Engine::send_lone`]. Gives the peer as well. `None`: nothing was sent, and what was
+    /// reserved is still to be committed.
+    #[inline]
+    pub fn commit_lone(
+        &mut self,
+        now: Instant,
+        envelope: &Envelope,
+        burst: &mut Burst,
+    ) -> Option<(PeerId, LinkId)> {
+        let (peer, at, len) = self.hub.reserved?;
+        let link = self.lone(now, peer, envelope, Payload::Reserved { at, len }, burst)?;
+        self.hub.reserved = None;
+        Some((peer, link))
+    }
+
+    #[inline]
+    fn lone(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: Payload<'_>,
+        burst: &mut Burst,
+    ) -> Option<LinkId> {
+        let p = self.peers.get_mut(peer.index())?.as_mut()?;
+        if self.close_at.is_some() {
+            return None;
+        }
+        p.send_lone(&mut self.hub, now, envelope, payload, burst)
     }
 
     /// A frame that did not come from [`Engine::transmit`] has been sent to `peer`: sees to its

@@ -8,7 +8,6 @@ use weft_wire::{ChunkWriter, Envelope, FRAGMENT_LEN, MESSAGE_LEN, Pushed};
 
 use super::buffers::RingPlaces;
 use super::transfer::Pieces;
-use crate::config::Config;
 use crate::ranges::RangeSet;
 use crate::reliable::Content;
 use crate::slab::Slab;
@@ -187,32 +186,26 @@ impl Outbox {
         self.push_item(*envelope, Body::Eager, at, len as u32);
     }
 
-    /// Adds a message that is sent at this moment and gives its number; `None` where others go
-    /// before it, or there is no room or no credit for it.
+    /// Whether a message of `len` bytes could be sent at this moment: nothing goes before it, and
+    /// there is credit for it.
     #[inline]
-    pub fn add_lone(
-        &mut self,
-        envelope: &Envelope,
-        payload: &[u8],
-        config: &Config,
-        rings: &mut Vec<Vec<u8>>,
-    ) -> Option<u64> {
-        let (seq, len) = (self.end(), payload.len());
-        let sent_bytes = self.sent_bytes + len as u64;
-        if self.has_more()
-            || self.items.len() >= config.outbox_messages
-            || seq >= self.granted_until
-            || sent_bytes > self.granted_bytes
-        {
-            return None;
-        }
-        let at = self.reserve(len, config.outbox_bytes, rings)?;
-        self.reserved(at, len).copy_from_slice(payload);
+    pub fn takes_lone(&self, len: usize) -> bool {
+        !self.has_more()
+            && self.end() < self.granted_until
+            && self.sent_bytes + len as u64 <= self.granted_bytes
+    }
+
+    /// Adds the message that was written into what was reserved, and that is sent at this moment;
+    /// gives its number.
+    #[inline]
+    pub fn commit_lone(&mut self, envelope: &Envelope, at: u32, len: usize) -> u64 {
+        let seq = self.end();
         self.places.take(at as usize, len, self.items.is_empty());
+        self.sent_bytes += len as u64;
+        self.unsent = seq + 1;
         let (envelope, body, len) = (*envelope, Body::Eager, len as u32);
         self.items.push_back(Item { envelope, body, at, len, acked: false, pieces: None });
-        (self.unsent, self.sent_bytes) = (seq + 1, sent_bytes);
-        Some(seq)
+        seq
     }
 
     /// Adds an item without bytes.

@@ -418,7 +418,13 @@ impl Host {
         let envelope = content.envelope(n);
         if self.rng.chance(500_000) {
             content.fill(0, self.engine.reserve(peer, len)?);
-            self.engine.commit(Instant(now), &envelope);
+            let (now, burst) = (Instant(now), &mut self.burst);
+            if let Some((_, link)) = self.engine.commit_lone(now, &envelope, burst) {
+                self.put(link, nic, oracle);
+                self.engine.went(peer);
+            } else {
+                self.engine.commit(now, &envelope);
+            }
             return Ok(());
         }
         self.buffer.resize(len, 0);

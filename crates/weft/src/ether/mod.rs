@@ -16,7 +16,7 @@ use weft_link::{Link, LinkOptions, Wrappers};
 use weft_proto::{Cause, Config, Engine, Incoming, Instant, Place, Warning};
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
-use weft_wire::{Address, Burst, Envelope, JobKey, OpId, PeerId, Ticket};
+use weft_wire::{Address, Burst, Envelope, JobKey, LinkId, OpId, PeerId, Ticket};
 
 use crate::device::{Caps, Counters, Device, Event, Row, SendError, Wake};
 use crate::error::Error;
@@ -170,6 +170,15 @@ impl Ether {
         if self.since_poll <= ALONE_MAX || self.waiting_bytes >= company {
             self.transmit(now);
         }
+    }
+
+    /// The burst is a lone message of `len` bytes: sends it.
+    #[inline]
+    fn send_now(&mut self, now: Instant, peer: PeerId, link: LinkId, len: usize) {
+        self.since_poll += 1;
+        self.since_poll_bytes += len;
+        self.links.send(&mut self.engine, now, link, &mut self.burst);
+        self.engine.went(peer);
     }
 
     /// The time, exactly. The engine's time never goes back.
@@ -329,6 +338,11 @@ impl Device for Ether {
     fn commit(&mut self, envelope: &Envelope) {
         let len = self.engine.space().len();
         let now = self.read_clock();
+        if self.since_poll < ALONE_MAX
+            && let Some((peer, link)) = self.engine.commit_lone(now, envelope, &mut self.burst)
+        {
+            return self.send_now(now, peer, link, len);
+        }
         self.engine.commit(now, envelope);
         self.after_send(now, len);
     }
@@ -336,15 +350,11 @@ impl Device for Ether {
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
         let now = self.read_clock();
-        if self.since_poll < ALONE_MAX {
-            let burst = &mut self.burst;
-            if let Some(link) = self.engine.send_lone(now, peer, envelope, payload, burst) {
-                self.since_poll += 1;
-                self.since_poll_bytes += payload.len();
-                self.links.send(&mut self.engine, now, link, burst);
-                self.engine.went(peer);
-                return Ok(());
-            }
+        if self.since_poll < ALONE_MAX
+            && let Some(link) = self.engine.send_lone(now, peer, envelope, payload, &mut self.burst)
+        {
+            self.send_now(now, peer, link, payload.len());
+            return Ok(());
         }
         match self.engine.send(now, peer, envelope, payload) {
             Ok(()) => {
