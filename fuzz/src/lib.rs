@@ -9,6 +9,7 @@
 //! The random operations on the tag matcher stand beside the matcher itself, in `weft-proto`.
 #![forbid(unsafe_code)]
 
+pub mod group;
 pub mod ring;
 pub mod text;
 pub mod wire;

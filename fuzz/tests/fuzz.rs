@@ -2,7 +2,7 @@
 //! overrides them.
 
 use bolero::check;
-use weft_fuzz::{ring, text, wire};
+use weft_fuzz::{group, ring, text, wire};
 
 /// Miri is a thousand times slower.
 const fn times(iterations: usize) -> usize {
@@ -35,6 +35,30 @@ fn wire_frames_with_a_right_start() {
         }
         wire::chunks(&frame, frame.len());
     });
+}
+
+#[test]
+fn group_frames() {
+    check!().with_iterations(times(100_000)).with_max_len(120).for_each(|bytes| {
+        group::frames(bytes);
+        let mut ours = bytes.to_vec();
+        if let Some(kind) = ours.first_mut() {
+            *kind = 1 + *kind % 6;
+        }
+        group::frames(&ours);
+    });
+}
+
+#[test]
+fn group_members_among_liars() {
+    let check = check!().with_iterations(times(20_000)).with_max_len(4096);
+    check.with_type::<(u8, Vec<group::Happening>)>().for_each(|(me, all)| group::ordered(*me, all));
+}
+
+#[test]
+fn group_broadcasts_among_liars() {
+    let check = check!().with_iterations(times(20_000)).with_max_len(4096);
+    check.with_type::<Vec<group::Told>>().for_each(|all| group::broadcasts(all));
 }
 
 #[test]
