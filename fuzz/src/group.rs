@@ -60,16 +60,35 @@ pub enum Happening {
     Cast(u8),
     /// The program takes a message.
     Deliver,
-    /// So many frames go out.
-    Poll(u8),
+    /// All frames go out.
+    Poll,
     /// A member is gone.
     Bury(u8),
     /// Time goes by, us.
     Time(u16),
 }
 
+/// Frames that a machine has to say at one time; more would be a loop.
+const FRAMES_MAX: usize = 100_000;
+
 /// Members of the ordered group.
 const SIZE: u32 = 4;
+
+/// All frames that a member has to say.
+fn speak(member: &mut Member, now: u64) {
+    let mut frames = 0;
+    let encoded = |frame: &order::Frame<'_>| {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        bytes
+    };
+    while let Some(bytes) = member.poll(now, |_, frame| encoded(frame)) {
+        assert!(order::Frame::decode(&bytes).is_ok());
+        frames += 1;
+        assert!(frames < FRAMES_MAX, "it never stops talking");
+    }
+    let _ = (member.deadline_ns(), member.may_leave());
+}
 
 /// A member of an ordered group keeps no more than it must, whatever it is told.
 pub fn ordered(me: u8, happenings: &[Happening]) {
@@ -124,14 +143,13 @@ pub fn ordered(me: u8, happenings: &[Happening]) {
             Happening::Cast(len) => {
                 let _ = member.cast(&vec![0; usize::from(len)], order::HEAD_MAX + 40, now);
             }
-            Happening::Deliver => drop(member.deliver(now)),
-            Happening::Poll(count) => {
-                for _ in 0..count {
-                    let mut bytes = Vec::new();
-                    let sent = member.poll(now, |_, frame| frame.encode(&mut bytes));
-                    assert_eq!(sent.is_some(), order::Frame::decode(&bytes).is_ok());
+            Happening::Deliver => {
+                if let Some(delivery) = member.deliver(now) {
+                    assert!(delivery.sender < SIZE);
+                    member.give_back(delivery.bytes);
                 }
             }
+            Happening::Poll => speak(&mut member, now),
             Happening::Bury(rank) => member.bury(u32::from(rank) % SIZE, now),
             Happening::Time(us) => now += u64::from(us) * 1000,
         }
@@ -151,8 +169,8 @@ pub enum Told {
     Report(u8, Number, Number, Number, Vec<(Number, u16)>),
     /// The program waits for, or sends, a broadcast of so many bytes.
     Post(u16),
-    /// So many frames go out.
-    Poll(u8),
+    /// All frames go out.
+    Poll,
     /// A member is gone.
     Bury(u8),
     /// Time goes by, us.
@@ -199,14 +217,18 @@ pub fn broadcasts(told: &[Told]) {
                 });
                 sender.start(number, len, 100, false);
             }
-            Told::Poll(count) => {
-                for _ in 0..*count {
-                    let _ = receiver.poll(now);
-                    let Some((_, frame, (at, len))) = sender.poll(now) else { continue };
+            Told::Poll => {
+                let answers = std::iter::from_fn(|| receiver.poll(now)).take(FRAMES_MAX).count();
+                let mut frames = 0;
+                while let Some((_, frame, (at, len))) = sender.poll(now) {
                     if let broadcast::Frame::Data(data) = frame {
                         assert!(at + len as u64 <= lens[data.number as usize]);
                     }
+                    frames += 1;
+                    assert!(frames < FRAMES_MAX, "the sender never stops talking");
                 }
+                assert!(answers < FRAMES_MAX, "the receiver never stops talking");
+                let _ = (sender.deadline_ns(), receiver.deadline_ns(), receiver.failed());
             }
             Told::Bury(rank) => sender.bury(1 + u32::from(*rank) % (SIZE - 1)),
             Told::Time(us) => now += u64::from(*us) * 1000,

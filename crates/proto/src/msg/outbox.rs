@@ -183,7 +183,7 @@ impl Outbox {
     #[inline]
     pub fn commit(&mut self, envelope: &Envelope, at: u32, len: usize) {
         self.places.take(at as usize, len, self.items.is_empty());
-        self.push_item(*envelope, Body::Eager, at, len as u32);
+        self.waiting_bytes += self.push_item(*envelope, Body::Eager, at, len as u32);
     }
 
     /// Whether a message of `len` bytes could be sent at this moment: nothing goes before it, and
@@ -203,8 +203,7 @@ impl Outbox {
         self.places.take(at as usize, len, self.items.is_empty());
         self.sent_bytes += len as u64;
         self.unsent = seq + 1;
-        let (envelope, body, len) = (*envelope, Body::Eager, len as u32);
-        self.items.push_back(Item { envelope, body, at, len, acked: false, pieces: None });
+        self.push_item(*envelope, Body::Eager, at, len as u32);
         seq
     }
 
@@ -212,14 +211,16 @@ impl Outbox {
     pub fn push(&mut self, envelope: &Envelope, body: Body) {
         let at = self.places.here(self.items.is_empty());
         self.places.take(at, 0, self.items.is_empty());
-        self.push_item(*envelope, body, at as u32, 0);
+        self.waiting_bytes += self.push_item(*envelope, body, at as u32, 0);
     }
 
+    /// Adds an item, and gives its bytes in a frame.
     #[inline]
-    fn push_item(&mut self, envelope: Envelope, body: Body, at: u32, len: u32) {
+    fn push_item(&mut self, envelope: Envelope, body: Body, at: u32, len: u32) -> usize {
         let item = Item { envelope, body, at, len, acked: false, pieces: None };
-        self.waiting_bytes += item.chunk_len();
+        let bytes = item.chunk_len();
         self.items.push_back(item);
+        bytes
     }
 
     /// Writes as many items as fit into `w`; `fresh` is the room of a frame with nothing in it.

@@ -141,20 +141,10 @@ impl Peer {
             if begun && self.out.has_more() && w.room() <= max / PADDING_SHARE {
                 w.pad_to(max);
             }
-            let path = &mut self.paths[at];
-            let len = w.len();
-            let after = path.room().saturating_sub(len as u64);
-            let at_once = after < path.mtu as u64;
-            path.limited |= at_once;
-            let wants = content.is_some() || flow;
             let content = content.unwrap_or(Content::Nothing);
-            let ended = content == Content::Nothing;
-            let written = Written { len, content, flow, wants, at_once };
-            let frame = w.into_frame();
-            seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
-            note(path, hub, now, &written, true);
+            let len = self.end_messages(hub, now, at, w, content, flow);
             burst.push(len);
-            if ended || !self.out.has_more() {
+            if content == Content::Nothing || !self.out.has_more() {
                 break;
             }
         }
@@ -163,6 +153,30 @@ impl Peer {
             hub.counters.credit_waits += 1;
         }
         (!burst.is_empty()).then(|| self.paths[at].link)
+    }
+
+    /// Seals and records a frame with messages on path `at`; gives its length.
+    #[inline]
+    pub(super) fn end_messages(
+        &mut self,
+        hub: &mut Hub,
+        now: Instant,
+        at: usize,
+        w: ChunkWriter<'_>,
+        content: Content,
+        flow: bool,
+    ) -> usize {
+        let path = &mut self.paths[at];
+        let len = w.len();
+        let after = path.room().saturating_sub(len as u64);
+        let at_once = after < path.mtu as u64;
+        path.limited |= at_once;
+        let wants = content != Content::Nothing || flow;
+        let written = Written { len, content, flow, wants, at_once };
+        let frame = w.into_frame();
+        seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
+        note(path, hub, now, &written, true);
+        len
     }
 
     /// What has to be said even if nothing else is: acknowledgements, credit, pings.

@@ -3,7 +3,7 @@
 
 use weft_wire::{Burst, ChunkWriter, Envelope, HEADER_LEN, LinkId, MESSAGE_LEN};
 
-use super::fill::{SMALL, WORDS_ROOM, Written, note, seal};
+use super::fill::{SMALL, WORDS_ROOM};
 use super::{Peer, State};
 use crate::engine::Hub;
 use crate::rail;
@@ -63,18 +63,11 @@ impl Peer {
         // A message goes before what is said beside it, so that its receiver is not kept.
         w.message(seq as u32, envelope, self.out.reserved(place, len));
         let flow = self.words(hub, now, &mut w);
-        let path = &mut self.paths[at];
-        let len = w.len();
-        let at_once = path.room().saturating_sub(len as u64) < path.mtu as u64;
-        path.limited |= at_once;
         let content = Content::Messages { first: seq, count: 1 };
-        let written = Written { len, content, flow, wants: true, at_once };
-        let frame = w.into_frame();
-        seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
-        note(path, hub, now, &written, true);
+        let len = self.end_messages(hub, now, at, w, content, flow);
         burst.push(len);
         hub.last_sent = Some(self.id);
-        Some(path.link)
+        Some(self.paths[at].link)
     }
 
     /// Where the message's bytes are in the outbox; the caller's are copied there.

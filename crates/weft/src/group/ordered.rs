@@ -50,6 +50,12 @@ const HELD_BYTES: usize = 32 << 10;
 /// Bytes before each frame in a datagram: its length; 0: there is none any more.
 const LEN_LEN: usize = 2;
 
+/// Puts a frame into a datagram.
+fn append(datagram: &mut Vec<u8>, frame: &[u8]) {
+    datagram.extend_from_slice(&(frame.len() as u16).to_le_bytes());
+    datagram.extend_from_slice(frame);
+}
+
 /// Datagrams for all: each as long as the first, but for the last.
 #[derive(Default)]
 struct Datagrams {
@@ -78,8 +84,7 @@ impl Datagrams {
             self.bytes.resize(self.last, 0);
             self.count += 1;
         }
-        self.bytes.extend_from_slice(&(frame.len() as u16).to_le_bytes());
-        self.bytes.extend_from_slice(frame);
+        append(&mut self.bytes, frame);
     }
 
     /// Whether there are as many as one sends at one go.
@@ -106,24 +111,9 @@ impl Datagrams {
 struct Datagram {
     to: u32,
     bytes: Vec<u8>,
-    most: usize,
 }
 
 impl Datagram {
-    fn begin(&mut self, most: usize) {
-        self.bytes.clear();
-        self.most = most;
-    }
-
-    fn fits(&self, frame: &[u8]) -> bool {
-        self.bytes.len() + LEN_LEN + frame.len() <= self.most
-    }
-
-    fn add(&mut self, frame: &[u8]) {
-        self.bytes.extend_from_slice(&(frame.len() as u16).to_le_bytes());
-        self.bytes.extend_from_slice(frame);
-    }
-
     /// Sends it, unless it is empty; how many datagrams that was.
     fn send(&mut self, out: &mut Outlet<'_>) -> u64 {
         if self.bytes.is_empty() {
@@ -242,7 +232,6 @@ impl Ordered {
         let (frame, now_ns, most) = (&mut self.frame, out.now_ns, out.payload_room());
         self.waiting_bytes = 0;
         self.row.begin(most);
-        self.single.begin(most);
         for _ in 0..BURST * FRAMES_MAX {
             let polled = member.poll(now_ns, |to, polled| {
                 frame.clear();
@@ -252,11 +241,12 @@ impl Ordered {
             match polled {
                 None => break,
                 Some(To::One(rank)) => {
-                    if self.single.to != rank || !self.single.fits(frame) {
+                    let fits = self.single.bytes.len() + LEN_LEN + frame.len() <= most;
+                    if self.single.to != rank || !fits {
                         self.frames += self.single.send(out);
                     }
                     self.single.to = rank;
-                    self.single.add(frame);
+                    append(&mut self.single.bytes, frame);
                 }
                 // It was cut when paths carried more.
                 Some(To::All) if LEN_LEN + frame.len() > most => {

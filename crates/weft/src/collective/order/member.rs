@@ -55,6 +55,11 @@ impl Retry {
         self.at.get_or_insert(at);
     }
 
+    /// Begins anew: there is progress.
+    pub(super) fn restart(&mut self, at: u64) {
+        *self = Retry { at: Some(at), tries: 0 };
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Retry::default();
     }
@@ -435,7 +440,7 @@ impl Member {
                 }
                 self.widen();
                 self.pace.delivered(message, now_ns);
-                self.resend = Retry { at: Some(now_ns + self.resend_patience()), tries: 0 };
+                self.resend.restart(now_ns + self.resend_patience());
             }
             let begun = &mut self.begun[sender as usize];
             begun.extend_from_slice(&part.bytes);

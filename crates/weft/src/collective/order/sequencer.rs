@@ -132,9 +132,10 @@ impl Member {
         let news = confirmed.is_none_or(|before| before < delivered);
         *confirmed = Some(confirmed.map_or(delivered, |before| before.max(delivered)));
         let Sequencer { ready, tell, .. } = &mut self.sequencer;
-        if news {
+        if news && *ready && tell.at.is_some() {
+            tell.restart(now_ns + self.limits.patience_ns);
+        } else if news {
             tell.tries = 0;
-            tell.at = tell.at.map(|at| if *ready { now_ns + self.limits.patience_ns } else { at });
         }
         news
     }
@@ -193,7 +194,7 @@ impl Member {
         self.last = self.delivered;
         self.sequencer.numbered.copy_from_slice(&self.last_of);
         self.sequencer.ready = true;
-        self.sequencer.tell = Retry { at: Some(now_ns + self.limits.patience_ns), tries: 0 };
+        self.sequencer.tell.restart(now_ns + self.limits.patience_ns);
         self.push((To::All, Out::Tell { asks: false }));
         self.settle();
     }
