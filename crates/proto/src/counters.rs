@@ -26,6 +26,8 @@ counters! {
     frames_received,
     /// Eager messages taken from the owner.
     messages_sent,
+    /// Of these, messages that found nothing else waiting and went at once.
+    messages_alone,
     /// Eager messages given to the owner.
     messages_received,
     /// Datagrams sent to one.

@@ -10,6 +10,12 @@ pub(crate) const CROWDED_POLLS: u32 = 1;
 /// How long to spin, by default, where cores are free.
 pub(crate) const SPIN_NS: u64 = 50_000;
 
+/// A wait that slept, and was over before so many times the usual spinning, would better have gone
+/// on spinning; the next ones do. Otherwise two processes that answer each other may stay asleep
+/// for ever: each waits longer than it spins, because the other one takes so long to wake
+/// (measured: 85 us on a virtual machine whose host is busy).
+const REACH: u64 = 4;
+
 /// While spinning, a yield is tried as often as this. It is a probe as well: see
 /// [`Patience::yielded`].
 const YIELD_INTERVAL_NS: u64 = 5_000;
@@ -53,6 +59,8 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Patience {
     spin_ns: u64,
+    /// How long the next wait spins: [`Patience::spin_ns`], or [`REACH`] times that.
+    reach_ns: u64,
     /// Ranks outnumber cores by count: no probing, always sleep at once.
     outnumbered: bool,
     /// Waits that are still to sleep at once because a yield was long.
@@ -75,6 +83,7 @@ impl Patience {
     pub(crate) fn new(spin_ns: u64, ranks: usize, cores: usize) -> Patience {
         Patience {
             spin_ns,
+            reach_ns: spin_ns,
             outnumbered: ranks > cores,
             crowded: 0,
             next_crowded: CROWDED_WAITS.0,
@@ -103,7 +112,7 @@ impl Patience {
             self.crowded -= 1;
             return Next::Sleep;
         }
-        match (waited_ns >= self.spin_ns, since_yield_ns >= YIELD_INTERVAL_NS) {
+        match (waited_ns >= self.reach_ns, since_yield_ns >= YIELD_INTERVAL_NS) {
             (true, _) => Next::Sleep,
             (false, true) => Next::Yield,
             (false, false) => Next::Spin,
@@ -134,6 +143,12 @@ impl Patience {
         if self.turning && (1..=TURNS).contains(&rounds) {
             self.turns_points = (self.turns_points + 1).min(TURNS_POINTS);
         }
+    }
+
+    /// A wait in which this one slept has ended after `waited_ns` in all.
+    pub(crate) fn slept(&mut self, waited_ns: u64) {
+        let far = REACH * self.spin_ns;
+        self.reach_ns = if waited_ns < far { far } else { self.spin_ns };
     }
 
     /// Learns how many processes of the job share so many cores.
@@ -194,6 +209,17 @@ mod tests {
         p.yielded(1_000);
         assert_eq!(p.next(2, 9_000, 2_000), Next::Spin);
         assert_eq!(p.next(3, SPIN_NS, 0), Next::Sleep);
+    }
+
+    #[test]
+    fn a_sleep_that_was_over_soon_makes_the_next_waits_spin_on() {
+        let mut p = Patience::new(SPIN_NS, 2, 2);
+        assert_eq!(p.next(0, SPIN_NS, 0), Next::Sleep);
+        p.slept(2 * SPIN_NS);
+        assert_eq!(p.next(0, SPIN_NS, 0), Next::Spin);
+        assert_eq!(p.next(0, REACH * SPIN_NS, 0), Next::Sleep);
+        p.slept(1_000_000);
+        assert_eq!(p.next(0, SPIN_NS, 0), Next::Sleep);
     }
 
     #[test]

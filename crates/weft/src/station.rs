@@ -197,7 +197,7 @@ impl<W: Work> Station<W> {
         let started = now_ns();
         let (mut now, mut yielded_at) = (started, started);
         let end = timeout_ns.map(|t| started.saturating_add(t));
-        let mut round = 0;
+        let (mut round, mut slept) = (0, false);
         loop {
             let polls = self.polls.load(Ordering::Relaxed);
             let mut work = self.lock();
@@ -206,6 +206,9 @@ impl<W: Work> Station<W> {
                     self.count_brisk();
                     if polls == CROWDED_POLLS && round > 0 {
                         self.patience(|p| p.ended(round));
+                    }
+                    if slept {
+                        self.patience(|p| p.slept(now - started));
                     }
                     return Some((work, found));
                 }
@@ -232,6 +235,7 @@ impl<W: Work> Station<W> {
                 }
                 Next::Sleep => {
                     self.sleep(work, now, end.map_or(SLEEP_NS, |end| end - now));
+                    slept = true;
                     now = now_ns();
                     yielded_at = now;
                 }

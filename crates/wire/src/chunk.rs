@@ -18,7 +18,7 @@
 use std::ops::Range;
 
 use crate::bytes::{u16_at, u32_at, u64_at};
-use crate::{Envelope, FrameError, Kind};
+use crate::{Envelope, FrameError, HEADER_LEN, Kind};
 
 /// Bytes of a message chunk before its payload.
 pub const MESSAGE_LEN: usize = 28;
@@ -28,6 +28,8 @@ pub const FRAGMENT_LEN: usize = 36;
 pub const DATA_LEN: usize = 16;
 /// The most ranges that an ack chunk has besides its first.
 pub const ACK_RANGES_MAX: usize = 31;
+/// What an ack chunk says for its delay where nobody looked at a clock.
+pub(crate) const DELAY_UNKNOWN: u32 = u32::MAX;
 /// The bits of a pull's number, and of a pushed payload's ticket: it shares a word with the offset.
 pub const PULL_ID_MASK: u64 = (1 << 48) - 1;
 
@@ -183,8 +185,9 @@ pub enum Chunk {
 pub struct Ack {
     /// The path whose packets are acknowledged, as their sender numbers it.
     pub path: u8,
-    /// Time from the arrival of the latest packet to this acknowledgement, ns.
-    pub delay_ns: u32,
+    /// Time from the arrival of the latest packet to this acknowledgement, ns; `None`: who sent it
+    /// did not look at a clock.
+    pub delay_ns: Option<u32>,
     /// The highest packet number that came.
     pub largest: u32,
     /// How many packets before it came too, without a gap.
@@ -192,6 +195,12 @@ pub struct Ack {
     /// Where the further ranges lie: for each, newest first, the numbers missing before it minus
     /// one and its length minus one, 32 bits each.
     ranges: Range<usize>,
+}
+
+/// Whether the first chunk of a stream frame is a whole message. A look, not a check.
+#[inline]
+pub fn begins_with_message(frame: &[u8]) -> bool {
+    frame.get(HEADER_LEN) == Some(&MESSAGE)
 }
 
 impl Ack {
@@ -276,7 +285,7 @@ impl Chunk {
                 }
                 Chunk::Ack(Ack {
                     path: b[1],
-                    delay_ns: seq,
+                    delay_ns: (seq != DELAY_UNKNOWN).then_some(seq),
                     largest: u32_at(b, 8),
                     first: u32_at(b, 12),
                     ranges: tail,

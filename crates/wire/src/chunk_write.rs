@@ -150,11 +150,12 @@ impl<'a> ChunkWriter<'a> {
     }
 
     /// An acknowledgement of the inclusive ranges `newest_first`; as many as fit, at most
-    /// [`ACK_RANGES_MAX`] and one. Returns whether any was written.
+    /// [`ACK_RANGES_MAX`] and one. `delay_ns`: since the latest came; `None`: not known. Returns
+    /// whether any was written.
     pub fn ack(
         &mut self,
         path: u8,
-        delay_ns: u32,
+        delay_ns: Option<u32>,
         mut newest_first: impl Iterator<Item = (u64, u64)>,
     ) -> bool {
         if self.room() < ACK_LEN {
@@ -164,7 +165,8 @@ impl<'a> ChunkWriter<'a> {
         let room = ((self.room() - ACK_LEN) / 8).min(ACK_RANGES_MAX);
         let head = self.at;
         let b = self.take(ACK_LEN);
-        put(b, 4, delay_ns.to_le_bytes());
+        let delay = delay_ns.map_or(DELAY_UNKNOWN, |ns| ns.min(DELAY_UNKNOWN - 1));
+        put(b, 4, delay.to_le_bytes());
         put(b, 8, (end as u32).to_le_bytes());
         put(b, 12, ((end - start) as u32).to_le_bytes());
         let mut count = 0;
@@ -199,7 +201,7 @@ mod tests {
     fn frame() -> (Vec<u8>, usize) {
         let mut frame = vec![0xee; 600];
         let mut w = ChunkWriter::new(&mut frame);
-        w.ack(3, 55, [(100, 110), (90, 95), (5, 5)].into_iter());
+        w.ack(3, Some(55), [(100, 110), (90, 95), (5, 5)].into_iter());
         w.flow(true, 77, u64::MAX, 4);
         w.message(1, &envelope(), b"hello");
         w.fragment(2, &envelope(), 10, 100, b"piece");
@@ -232,7 +234,7 @@ mod tests {
         let all = decode_all(&frame, end).unwrap();
         assert_eq!(all.len(), 12);
         let Chunk::Ack(ack) = &all[0] else { panic!("{:?}", all[0]) };
-        assert_eq!((ack.path, ack.delay_ns, ack.largest, ack.first), (3, 55, 110, 10));
+        assert_eq!((ack.path, ack.delay_ns, ack.largest, ack.first), (3, Some(55), 110, 10));
         assert_eq!(ack.ranges(&frame).collect::<Vec<_>>(), [(4, 6), (84, 1)]);
         assert_eq!(all[1], Chunk::Flow { hold: true, until: 77, bytes: u64::MAX, epoch: 4 });
         match &all[2] {
@@ -299,7 +301,7 @@ mod tests {
     fn an_ack_takes_only_the_room_there_is() {
         let mut frame = vec![0; HEADER_LEN + ACK_LEN + 8];
         let mut w = ChunkWriter::new(&mut frame);
-        assert!(w.ack(0, 0, (0..9).rev().map(|i| (i * 10, i * 10 + 3))));
+        assert!(w.ack(0, Some(0), (0..9).rev().map(|i| (i * 10, i * 10 + 3))));
         assert_eq!(w.room(), 0);
         let end = frame.len();
         let all = decode_all(&frame, end).unwrap();

@@ -27,6 +27,7 @@ pub use address::{ADDRESS_LEN, Address, AddressError};
 pub use burst::Burst;
 pub use chunk::{
     ACK_RANGES_MAX, Ack, Chunk, DATA_LEN, FRAGMENT_LEN, MESSAGE_LEN, PULL_ID_MASK, Pushed,
+    begins_with_message,
 };
 pub use chunk_write::ChunkWriter;
 pub use datagram::{ORIGIN_LEN, Origin};

@@ -10,6 +10,7 @@ use crate::counters::Counters;
 use crate::event::Incoming;
 use crate::msg::buffers::Pool;
 use crate::msg::transfer::{Pieces, Pull, Transfer};
+use crate::peer::Lone;
 use crate::rail::Link;
 use crate::reliable::Content;
 use crate::slab::Slab;
@@ -55,6 +56,8 @@ pub(crate) struct Hub {
     pub leaving: usize,
     /// What was reserved: peer, place, length.
     pub reserved: Option<(PeerId, u32, usize)>,
+    /// A message whose frame has been made, and that is to be recorded.
+    pub lone: Option<Lone>,
     /// State of [`Hub::random`].
     seed: u64,
     /// The peer whose burst was given out last.
@@ -89,6 +92,7 @@ impl Hub {
             unfinished: 0,
             leaving: 0,
             reserved: None,
+            lone: None,
             seed: seed ^ me.nonce ^ me.node.rotate_left(32) ^ u64::from(me.port),
             last_sent: None,
         }

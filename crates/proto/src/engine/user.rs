@@ -126,11 +126,14 @@ impl Engine {
 
     /// As [`Engine::send`] and [`Engine::transmit`] together, where that is simple: a small message
     /// to a peer for whom nothing else waits. Then `burst` is one frame, to be sent by the link
-    /// that it gives, and [`Engine::went`] follows. `None`: nothing was sent.
+    /// that it gives, and [`Engine::went`] follows before anything else. `None`: nothing was sent.
+    ///
+    /// `now` may be left out, so that a frame does not wait for the clock; but not always: round
+    /// trips are then not measured.
     #[inline]
     pub fn send_lone(
         &mut self,
-        now: Instant,
+        now: Option<Instant>,
         peer: PeerId,
         envelope: &Envelope,
         payload: &[u8],
@@ -145,43 +148,45 @@ impl Engine {
     }
 
     /// As [`Engine::commit`] and [`Engine::transmit`] together, where that is simple, as
-    /// [`Engine::send_lone`]. Gives the peer as well. `None`: nothing was sent, and what was
-    /// reserved is still to be committed.
+    /// [`Engine::send_lone`]. `None`: nothing was sent, and what was reserved is still to be
+    /// committed.
     #[inline]
     pub fn commit_lone(
         &mut self,
-        now: Instant,
+        now: Option<Instant>,
         envelope: &Envelope,
         burst: &mut Burst,
-    ) -> Option<(PeerId, LinkId)> {
+    ) -> Option<LinkId> {
         let (peer, at, len) = self.hub.reserved?;
         let link = self.lone(now, peer, envelope, Payload::Reserved { at, len }, burst)?;
         self.hub.reserved = None;
-        Some((peer, link))
+        Some(link)
     }
 
     #[inline]
     fn lone(
         &mut self,
-        now: Instant,
+        now: Option<Instant>,
         peer: PeerId,
         envelope: &Envelope,
         payload: Payload<'_>,
         burst: &mut Burst,
     ) -> Option<LinkId> {
+        debug_assert!(self.hub.lone.is_none(), "a lone message before this one went");
         let p = self.peers.get_mut(peer.index())?.as_mut()?;
         if self.close_at.is_some() {
             return None;
         }
-        p.send_lone(&mut self.hub, now, envelope, payload, burst)
+        p.make_lone(&mut self.hub, now, envelope, payload, burst)
     }
 
-    /// A frame that did not come from [`Engine::transmit`] has been sent to `peer`: sees to its
-    /// timers.
+    /// The lone message in `burst` is on its way since `now`.
     #[inline]
-    pub fn went(&mut self, peer: PeerId) {
-        if let Some(Some(p)) = self.peers.get_mut(peer.index()) {
-            p.schedule(&mut self.hub);
+    pub fn went(&mut self, now: Instant, burst: &Burst) {
+        if let Some(lone) = self.hub.lone.take()
+            && let Some(Some(p)) = self.peers.get_mut(lone.peer.index())
+        {
+            p.went(&mut self.hub, now, &lone, burst);
         }
     }
 

@@ -195,16 +195,14 @@ impl Outbox {
             && self.sent_bytes + len as u64 <= self.granted_bytes
     }
 
-    /// Adds the message that was written into what was reserved, and that is sent at this moment;
-    /// gives its number.
+    /// Adds the message that was written into what was reserved, and that is sent at this moment.
     #[inline]
-    pub fn commit_lone(&mut self, envelope: &Envelope, at: u32, len: usize) -> u64 {
+    pub fn commit_lone(&mut self, envelope: &Envelope, at: u32, len: usize) {
         let seq = self.end();
         self.places.take(at as usize, len, self.items.is_empty());
         self.sent_bytes += len as u64;
         self.unsent = seq + 1;
         self.push_item(*envelope, Body::Eager, at, len as u32);
-        seq
     }
 
     /// Adds an item without bytes.

@@ -62,7 +62,7 @@ impl Peer {
             }
             let Some(space) = burst.space(max) else { break };
             let mut w = ChunkWriter::new(space);
-            let flow = first && self.words(hub, now, &mut w);
+            let flow = first && self.words(hub, Some(now), &mut w);
             first = false;
             let announced = self.announces(hub).then(|| {
                 let fresh = self.paths[at].mtu - HEADER_LEN;

@@ -17,6 +17,7 @@ pub(super) const SMALL: usize = 256;
 const PADDING_SHARE: usize = 8;
 
 /// A frame of which all but the header has been written.
+#[derive(Debug)]
 pub(super) struct Written {
     pub len: usize,
     pub content: Content,
@@ -128,11 +129,11 @@ impl Peer {
             let begun = !burst.is_empty();
             let Some(space) = burst.space(max) else { break };
             let mut w = ChunkWriter::new(space);
-            let mut flow = first && !lone && self.words(hub, now, &mut w);
+            let mut flow = first && !lone && self.words(hub, Some(now), &mut w);
             let fresh = self.paths[at].mtu - HEADER_LEN;
             let Hub { pieces, counters, .. } = &mut *hub;
             let content = self.out.fill(&mut w, fresh, pieces, &mut counters.retransmits);
-            flow |= first && lone && self.words(hub, now, &mut w);
+            flow |= first && lone && self.words(hub, Some(now), &mut w);
             first = false;
             if w.is_empty() {
                 break;
@@ -142,8 +143,9 @@ impl Peer {
                 w.pad_to(max);
             }
             let content = content.unwrap_or(Content::Nothing);
-            let len = self.end_messages(hub, now, at, w, content, flow);
-            burst.push(len);
+            let written = self.seal_messages(hub, at, w, content, flow);
+            note(&mut self.paths[at], hub, now, &written, true);
+            burst.push(written.len);
             if content == Content::Nothing || !self.out.has_more() {
                 break;
             }
@@ -155,17 +157,16 @@ impl Peer {
         (!burst.is_empty()).then(|| self.paths[at].link)
     }
 
-    /// Seals and records a frame with messages on path `at`; gives its length.
+    /// Ends a frame with messages on path `at`, but for its record.
     #[inline]
-    pub(super) fn end_messages(
+    pub(super) fn seal_messages(
         &mut self,
-        hub: &mut Hub,
-        now: Instant,
+        hub: &Hub,
         at: usize,
         w: ChunkWriter<'_>,
         content: Content,
         flow: bool,
-    ) -> usize {
+    ) -> Written {
         let path = &mut self.paths[at];
         let len = w.len();
         let after = path.room().saturating_sub(len as u64);
@@ -175,8 +176,7 @@ impl Peer {
         let written = Written { len, content, flow, wants, at_once };
         let frame = w.into_frame();
         seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
-        note(path, hub, now, &written, true);
-        len
+        written
     }
 
     /// What has to be said even if nothing else is: acknowledgements, credit, pings.
@@ -190,7 +190,7 @@ impl Peer {
         };
         self.begin(hub, at, burst);
         let mut w = ChunkWriter::new(burst.space(self.paths[at].mtu)?);
-        let flow = self.words(hub, now, &mut w);
+        let flow = self.words(hub, Some(now), &mut w);
         let path = &mut self.paths[at];
         let wants = flow || ping.is_some();
         if ping.is_some() {
@@ -233,9 +233,15 @@ impl Peer {
         burst.reset(path.to, hub.links[path.link.index()].spec.headroom);
     }
 
-    /// Writes pending acknowledgements and credit; whether credit is among them.
+    /// Writes pending acknowledgements and credit; whether credit is among them. Without the time
+    /// the acknowledgements do not say how long they were held back.
     #[inline]
-    pub(super) fn words(&mut self, hub: &mut Hub, now: Instant, w: &mut ChunkWriter<'_>) -> bool {
+    pub(super) fn words(
+        &mut self,
+        hub: &mut Hub,
+        now: Option<Instant>,
+        w: &mut ChunkWriter<'_>,
+    ) -> bool {
         for (at, space) in self.spaces.iter_mut().enumerate() {
             if space.is_pending() && w.room() >= ACK_ROOM {
                 let (delay, ranges) = space.acknowledge(now);

@@ -1,12 +1,14 @@
 //! The short way out: one small message to a peer for whom nothing else waits. What it does is what
-//! `fill` would do, in the order in which that would, without asking what else there is.
+//! `fill` would do, in the order in which that would, without asking what else there is; and in two
+//! steps: the frame is made, and what is to be known of it later is recorded when it is on its way,
+//! while its receiver reads it.
 
-use weft_wire::{Burst, ChunkWriter, Envelope, HEADER_LEN, LinkId, MESSAGE_LEN};
+use weft_wire::{Burst, ChunkWriter, Envelope, HEADER_LEN, LinkId, MESSAGE_LEN, PeerId};
 
-use super::fill::{SMALL, WORDS_ROOM};
+use super::fill::{SMALL, WORDS_ROOM, Written, note};
 use super::{Peer, State};
 use crate::engine::Hub;
-use crate::rail;
+use crate::rail::{self, Path};
 use crate::reliable::Content;
 use crate::time::Instant;
 
@@ -19,17 +21,30 @@ pub(crate) enum Payload<'a> {
     Reserved { at: u32, len: usize },
 }
 
+/// A message whose frame has been made, and nothing else.
+#[derive(Debug)]
+pub(crate) struct Lone {
+    pub peer: PeerId,
+    envelope: Envelope,
+    /// Its place in the outbox, and whether its bytes are there already.
+    at: u32,
+    len: usize,
+    placed: bool,
+    path: usize,
+    frame: Written,
+}
+
 /// The longest message that goes this way, bytes: the choice of a path is that of any small frame.
 const LONE_MAX: usize = SMALL - MESSAGE_LEN;
 
 impl Peer {
     /// Makes `burst` a frame with this message and what is to be said beside it; `None`, and
-    /// nothing was sent, where that is not simple.
+    /// nothing has changed, where that is not simple. [`Peer::went`] must follow.
     #[inline]
-    pub fn send_lone(
+    pub fn make_lone(
         &mut self,
         hub: &mut Hub,
-        now: Instant,
+        now: Option<Instant>,
         envelope: &Envelope,
         payload: Payload<'_>,
         burst: &mut Burst,
@@ -49,39 +64,50 @@ impl Peer {
         if !is_simple {
             return None;
         }
-        let at = rail::urgent(&self.paths, &hub.links, SMALL)?;
-        let path = &self.paths[at];
-        if HEADER_LEN + MESSAGE_LEN + len + WORDS_ROOM > path.mtu {
+        let path = rail::urgent(&self.paths, &hub.links, SMALL)?;
+        let Path { mtu, to, link, .. } = self.paths[path];
+        if HEADER_LEN + MESSAGE_LEN + len + WORDS_ROOM > mtu {
             return None;
         }
-        burst.reset(path.to, hub.links[path.link.index()].spec.headroom);
-        let mut w = ChunkWriter::new(burst.space(path.mtu)?);
-        let place = self.place_lone(hub, payload)?;
-        hub.unfinished += usize::from(self.out.is_empty());
-        hub.counters.messages_sent += 1;
-        let seq = self.out.commit_lone(envelope, place, len);
+        let at = match payload {
+            Payload::Reserved { at, .. } => at,
+            Payload::Given(_) if self.out.len() >= hub.config.outbox_messages => return None,
+            Payload::Given(_) => self.out.reserve(len, hub.config.outbox_bytes, &mut hub.rings)?,
+        };
+        burst.reset(to, hub.links[link.index()].spec.headroom);
+        let mut w = ChunkWriter::new(burst.space(mtu)?);
+        let seq = self.out.end();
         // A message goes before what is said beside it, so that its receiver is not kept.
-        w.message(seq as u32, envelope, self.out.reserved(place, len));
+        w.message(
+            seq as u32,
+            envelope,
+            match payload {
+                Payload::Given(bytes) => bytes,
+                Payload::Reserved { .. } => self.out.reserved(at, len),
+            },
+        );
         let flow = self.words(hub, now, &mut w);
         let content = Content::Messages { first: seq, count: 1 };
-        let len = self.end_messages(hub, now, at, w, content, flow);
-        burst.push(len);
-        hub.last_sent = Some(self.id);
-        Some(self.paths[at].link)
+        let frame = self.seal_messages(hub, path, w, content, flow);
+        burst.push(frame.len);
+        let placed = matches!(payload, Payload::Reserved { .. });
+        hub.lone = Some(Lone { peer: self.id, envelope: *envelope, at, len, placed, path, frame });
+        Some(link)
     }
 
-    /// Where the message's bytes are in the outbox; the caller's are copied there.
+    /// Records a message that is on its way in `burst`.
     #[inline]
-    fn place_lone(&mut self, hub: &mut Hub, payload: Payload<'_>) -> Option<u32> {
-        let bytes = match payload {
-            Payload::Reserved { at, .. } => return Some(at),
-            Payload::Given(bytes) => bytes,
-        };
-        if self.out.len() >= hub.config.outbox_messages {
-            return None;
+    pub fn went(&mut self, hub: &mut Hub, now: Instant, lone: &Lone, burst: &Burst) {
+        hub.unfinished += usize::from(self.out.is_empty());
+        hub.counters.messages_sent += 1;
+        hub.counters.messages_alone += 1;
+        hub.last_sent = Some(self.id);
+        if !lone.placed {
+            let payload = &burst.bytes()[burst.headroom() + HEADER_LEN + MESSAGE_LEN..][..lone.len];
+            self.out.reserved(lone.at, lone.len).copy_from_slice(payload);
         }
-        let at = self.out.reserve(bytes.len(), hub.config.outbox_bytes, &mut hub.rings)?;
-        self.out.reserved(at, bytes.len()).copy_from_slice(bytes);
-        Some(at)
+        self.out.commit_lone(&lone.envelope, lone.at, lone.len);
+        note(&mut self.paths[lone.path], hub, now, &lone.frame, true);
+        self.schedule(hub);
     }
 }

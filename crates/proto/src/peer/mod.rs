@@ -12,7 +12,7 @@ mod take;
 
 pub(crate) use greeting::Greeting;
 pub(crate) use hearing::{Hearing, bit};
-pub(crate) use lone::Payload;
+pub(crate) use lone::{Lone, Payload};
 pub(crate) use take::{Cursor, Step};
 
 use std::collections::VecDeque;

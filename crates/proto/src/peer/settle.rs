@@ -29,7 +29,7 @@ impl Peer {
             Some((start, end))
         });
         let ranges = std::iter::once(first).chain(more);
-        let (delay, Hub { config, acked, lost, .. }) = (u64::from(ack.delay_ns), &mut *hub);
+        let (delay, Hub { config, acked, lost, .. }) = (ack.delay_ns.map(u64::from), &mut *hub);
         let sum = path.sender.on_ack(now, delay, ranges, config, acked, lost)?;
         self.on_ack_summary(hub, now, at, &sum);
         self.settle(hub, now, at);
@@ -55,7 +55,10 @@ impl Peer {
             if suspect && path.up {
                 self.trust(hub, at);
             }
-            self.wake(hub);
+            // There is room again for what the window kept back.
+            if self.out.has_more() || !self.bulk.is_empty() {
+                self.wake(hub);
+            }
         }
     }
 

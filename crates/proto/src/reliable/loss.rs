@@ -119,12 +119,13 @@ impl Sender {
     }
 
     /// Takes an acknowledgement of `largest` and, below it, of the inclusive `ranges`, newest
-    /// first. What arrived goes to `acked`, what is now held to be lost to `lost`. `None`: it
+    /// first. What arrived goes to `acked`, what is now held to be lost to `lost`. It was held back
+    /// for `delay` ns; where that is not known, it says nothing of the round trip. `None`: it
     /// acknowledges what was never sent.
     pub fn on_ack(
         &mut self,
         now: Instant,
-        delay: u64,
+        delay: Option<u64>,
         ranges: impl Iterator<Item = (u64, u64)>,
         config: &Config,
         acked: &mut Vec<Content>,
@@ -143,9 +144,8 @@ impl Sender {
         self.largest_acked = self.largest_acked.max(Some(largest));
         if let Some(sent_at) = sum.sent_at {
             sum.after_timeouts = std::mem::take(&mut self.timeouts);
-            if sum.rtt.is_some() {
-                sum.rtt = Some(self.rtt.sample(now.since(sent_at), delay));
-            }
+            let held = sum.rtt.and(delay);
+            sum.rtt = held.map(|held| self.rtt.sample(now.since(sent_at), held));
         }
         self.find_lost(now, config, lost, &mut sum);
         self.sent.prune(Instant(now.0.saturating_sub(4 * self.rtt.loss_delay())));
@@ -306,7 +306,7 @@ mod tests {
         let (mut acked, mut lost) = (Vec::new(), Vec::new());
         let config = Config::default();
         let sum = s
-            .on_ack(Instant(now), 0, ranges.iter().copied(), &config, &mut acked, &mut lost)
+            .on_ack(Instant(now), Some(0), ranges.iter().copied(), &config, &mut acked, &mut lost)
             .unwrap();
         (sum, [acked, lost])
     }
@@ -364,7 +364,8 @@ mod tests {
         let mut s = sender(3);
         let (mut acked, mut lost) = (Vec::new(), Vec::new());
         let config = Config::default();
-        let bad = s.on_ack(Instant(2000), 0, [(0, 3)].into_iter(), &config, &mut acked, &mut lost);
+        let bad =
+            s.on_ack(Instant(2000), Some(0), [(0, 3)].into_iter(), &config, &mut acked, &mut lost);
         assert!(bad.is_none());
     }
 

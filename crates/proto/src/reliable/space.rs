@@ -115,11 +115,14 @@ impl Space {
         self.pending > 0 || self.due
     }
 
-    /// What an acknowledgement sent now says: delay, and inclusive ranges, newest first. It settles
-    /// what was pending.
-    pub fn acknowledge(&mut self, now: Instant) -> (u32, impl Iterator<Item = (u64, u64)> + '_) {
+    /// What an acknowledgement sent now says: delay, where the time is known, and inclusive ranges,
+    /// newest first. It settles what was pending.
+    pub fn acknowledge(
+        &mut self,
+        now: Option<Instant>,
+    ) -> (Option<u32>, impl Iterator<Item = (u64, u64)> + '_) {
         self.settle();
-        let delay = now.since(self.highest_at).min(u64::from(u32::MAX)) as u32;
+        let delay = now.map(|now| now.since(self.highest_at).min(u64::from(u32::MAX)) as u32);
         (delay, self.received.iter().rev().map(|r| (r.start, r.end - 1)))
     }
 
@@ -160,8 +163,8 @@ mod tests {
         assert_eq!(s.ack_at, Some(Instant(60)));
         assert!(!s.note(1..2, Instant(11), true, false, &config));
         assert!(s.note(2..3, Instant(12), true, false, &config));
-        let (delay, ranges) = s.acknowledge(Instant(15));
-        assert_eq!((delay, ranges.collect::<Vec<_>>()), (3, vec![(0, 2)]));
+        let (delay, ranges) = s.acknowledge(Some(Instant(15)));
+        assert_eq!((delay, ranges.collect::<Vec<_>>()), (Some(3), vec![(0, 2)]));
         assert!(!s.is_pending());
         assert!(s.note(5..6, Instant(20), true, false, &config), "a gap is told at once");
         assert!(s.is_duplicate(5) && !s.is_duplicate(4) && !s.is_duplicate(6));

@@ -416,14 +416,13 @@ impl Host {
     ) -> Result<(), SendError> {
         let (now, peer, len) = (nic.now(), PeerId(to.to), to.len as usize);
         let envelope = content.envelope(n);
+        let known = self.rng.chance(500_000).then_some(Instant(now));
         if self.rng.chance(500_000) {
             content.fill(0, self.engine.reserve(peer, len)?);
-            let (now, burst) = (Instant(now), &mut self.burst);
-            if let Some((_, link)) = self.engine.commit_lone(now, &envelope, burst) {
-                self.put(link, nic, oracle);
-                self.engine.went(peer);
-            } else {
-                self.engine.commit(now, &envelope);
+            let lone = self.engine.commit_lone(known, &envelope, &mut self.burst);
+            match lone {
+                Some(link) => self.put_lone(link, nic, oracle),
+                None => self.engine.commit(Instant(now), &envelope),
             }
             return Ok(());
         }
@@ -431,10 +430,9 @@ impl Host {
         content.fill(0, &mut self.buffer);
         if self.rng.chance(500_000) {
             let (bytes, burst) = (&self.buffer, &mut self.burst);
-            let lone = self.engine.send_lone(Instant(now), peer, &envelope, bytes, burst);
+            let lone = self.engine.send_lone(known, peer, &envelope, bytes, burst);
             if let Some(link) = lone {
-                self.put(link, nic, oracle);
-                self.engine.went(peer);
+                self.put_lone(link, nic, oracle);
                 return Ok(());
             }
         }
@@ -471,6 +469,12 @@ impl Host {
             oracle.report(now, self.process, wrong);
         }
         frames
+    }
+
+    /// Puts a lone message on the wire, of which the engine wants to know that it went.
+    fn put_lone(&mut self, link: LinkId, nic: &mut Nic<'_>, oracle: &mut Oracle) {
+        self.engine.went(Instant(nic.now()), &self.burst);
+        self.put(link, nic, oracle);
     }
 
     /// Puts the burst on the wire.

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use weft_link::{Link, LinkError, LinkOptions, Wrappers, open_links};
 use weft_proto::{Engine, Instant, LinkSpec};
 use weft_sys::clock::now_ns;
-use weft_wire::{Burst, LinkId};
+use weft_wire::{Burst, LinkId, begins_with_message};
 
 use super::transfers::Transfers;
 use crate::error::Error;
@@ -227,8 +227,10 @@ impl Links {
             match polled {
                 Ok(true) => {
                     // Round-trip times come from this, so for the first frame of a run the clock is
-                    // read; polls that find nothing do with a time that is a little old.
-                    if first_of_run {
+                    // read; polls that find nothing do with a time that is a little old. Nor does a
+                    // message wait for the clock: what stands behind it is read in the next poll.
+                    let frame = self.links[at].frame();
+                    if first_of_run && !begins_with_message(frame.bytes) {
                         *now = (*now).max(Instant(now_ns()));
                     }
                     self.warm(at, *now);
@@ -301,9 +303,28 @@ impl Links {
         id: LinkId,
         burst: &mut Burst,
     ) {
-        let count = burst.count();
+        let sent = self.hand_over(id, burst);
+        self.settle_sent(engine, now, id, burst.count(), sent);
+    }
+
+    /// Hands a burst to a link; what came of it is for [`Links::settle_sent`].
+    #[inline]
+    pub(super) fn hand_over(&mut self, id: LinkId, burst: &mut Burst) -> Result<usize, LinkError> {
+        self.links[id.index()].send(burst)
+    }
+
+    /// Tells the engine what a link that was handed `count` frames has not taken.
+    #[inline]
+    pub(super) fn settle_sent(
+        &mut self,
+        engine: &mut Engine,
+        now: Instant,
+        id: LinkId,
+        count: usize,
+        sent: Result<usize, LinkError>,
+    ) {
         self.warm(id.index(), now);
-        match self.links[id.index()].send(burst) {
+        match sent {
             Ok(taken) if taken == count => {}
             Ok(taken) => engine.refused(now, id, count - taken),
             Err(error) => {
@@ -323,8 +344,9 @@ impl Links {
         id: LinkId,
         burst: &mut Burst,
     ) -> bool {
+        let sent = self.hand_over(id, burst);
         self.warm(id.index(), now);
-        match self.links[id.index()].send(burst) {
+        match sent {
             Ok(taken) => taken > 0,
             Err(error) => {
                 self.set_up(engine, now, id.index(), false, Some(&error));

@@ -34,6 +34,10 @@ const BURSTS_PER_ROUND: usize = 8;
 /// flush.
 const ALONE_MAX: u32 = 3;
 
+/// Of so many lone messages one is sent by the clock, so that its acknowledgements measure the round
+/// trip; the others do not wait for the clock.
+const LONE_PER_LOOK: u32 = 8;
+
 /// Polls that cost a system call each between two looks at the clock: some microseconds.
 const POLLS_PER_LOOK: u32 = 8;
 
@@ -73,6 +77,8 @@ pub struct Ether {
     since_poll: u32,
     since_poll_bytes: usize,
     waiting_bytes: usize,
+    /// Tries at lone messages, round and round.
+    lone: u32,
     warnings: u64,
     /// Polls that cost system calls, round and round.
     polls: u32,
@@ -116,6 +122,7 @@ impl Ether {
             since_poll: 0,
             since_poll_bytes: 0,
             waiting_bytes: 0,
+            lone: 0,
             warnings: 0,
             polls: 0,
             to_call: Vec::new(),
@@ -172,13 +179,23 @@ impl Ether {
         }
     }
 
-    /// The burst is a lone message of `len` bytes: sends it.
+    /// The burst is a lone message of `len` bytes: sends it. All else, the clock included, is done
+    /// while it is on its way.
     #[inline]
-    fn send_now(&mut self, now: Instant, peer: PeerId, link: LinkId, len: usize) {
+    fn send_now(&mut self, link: LinkId, len: usize) {
+        let sent = self.links.hand_over(link, &mut self.burst);
+        let now = self.read_clock();
         self.since_poll += 1;
         self.since_poll_bytes += len;
-        self.links.send(&mut self.engine, now, link, &mut self.burst);
-        self.engine.went(peer);
+        self.engine.went(now, &self.burst);
+        self.links.settle_sent(&mut self.engine, now, link, 1, sent);
+    }
+
+    /// The time, for a lone message, but only now and then.
+    #[inline]
+    fn read_clock_rarely(&mut self) -> Option<Instant> {
+        self.lone = self.lone.wrapping_add(1);
+        self.lone.is_multiple_of(LONE_PER_LOOK).then(|| self.read_clock())
     }
 
     /// The time, exactly. The engine's time never goes back.
@@ -267,6 +284,11 @@ impl Ether {
                 return false;
             }
             frames += 1;
+            // Who answers as each message comes, and only that, is not in a hurry to send.
+            if self.since_poll <= ALONE_MAX {
+                self.since_poll = 0;
+                self.since_poll_bytes = 0;
+            }
         }
     }
 }
@@ -337,25 +359,28 @@ impl Device for Ether {
     #[inline]
     fn commit(&mut self, envelope: &Envelope) {
         let len = self.engine.space().len();
-        let now = self.read_clock();
-        if self.since_poll < ALONE_MAX
-            && let Some((peer, link)) = self.engine.commit_lone(now, envelope, &mut self.burst)
-        {
-            return self.send_now(now, peer, link, len);
+        if self.since_poll < ALONE_MAX {
+            let now = self.read_clock_rarely();
+            if let Some(link) = self.engine.commit_lone(now, envelope, &mut self.burst) {
+                return self.send_now(link, len);
+            }
         }
+        let now = self.read_clock();
         self.engine.commit(now, envelope);
         self.after_send(now, len);
     }
 
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
-        let now = self.read_clock();
-        if self.since_poll < ALONE_MAX
-            && let Some(link) = self.engine.send_lone(now, peer, envelope, payload, &mut self.burst)
-        {
-            self.send_now(now, peer, link, payload.len());
-            return Ok(());
+        if self.since_poll < ALONE_MAX {
+            let now = self.read_clock_rarely();
+            let lone = self.engine.send_lone(now, peer, envelope, payload, &mut self.burst);
+            if let Some(link) = lone {
+                self.send_now(link, payload.len());
+                return Ok(());
+            }
         }
+        let now = self.read_clock();
         match self.engine.send(now, peer, envelope, payload) {
             Ok(()) => {
                 self.after_send(now, payload.len());
