@@ -130,12 +130,14 @@ impl Peer {
     }
 
     /// How many bytes the next burst of bulk may have. A receiver can do nothing with a burst
-    /// before all of it is there; so the first is short, and none is longer than all before it.
+    /// before all of it is there; so the first is short, and none is longer than what the receiver
+    /// has to do until then: all before it of the same message, or what else is on its way.
     fn burst_most(&self, hub: &mut Hub, at: usize) -> usize {
         let next = self.bulk.front().and_then(|&id| hub.transfers.get_mut(id));
         let sent = next.map_or(u64::MAX, |t| t.pieces.sent());
-        let first = (hub.config.first_burst_frames * self.paths[at].mtu) as u64;
-        usize::try_from(first.max(sent)).unwrap_or(usize::MAX)
+        let path = &self.paths[at];
+        let first = (hub.config.first_burst_frames * path.mtu) as u64;
+        usize::try_from(first.max(sent).max(path.sender.in_flight)).unwrap_or(usize::MAX)
     }
 
     /// Whether the peer looks at once for what comes over a bulk path, because something did so
