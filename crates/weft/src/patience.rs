@@ -13,19 +13,19 @@ pub(crate) const SPIN_NS: u64 = 50_000;
 /// A wait that slept, and was over before so many times the usual spinning, would better have gone
 /// on spinning; the next ones do. Otherwise two processes that answer each other may stay asleep
 /// for ever: each waits longer than it spins, because the other one takes so long to wake
-/// (measured: 85 us on a virtual machine whose host is busy).
-const REACH: u64 = 4;
+/// (measured: 85 us and up to a millisecond on a virtual machine whose host is busy).
+const REACH: u64 = 20;
 
 /// While spinning, a yield is tried as often as this. It is a probe as well: see
 /// [`Patience::yielded`].
 const YIELD_INTERVAL_NS: u64 = 5_000;
 
-/// A yield that took longer than this let somebody else run: cores are not free.
+/// A yield that took longer than this may have let somebody else run; then cores are not free.
 const YIELD_LONG_NS: u64 = 4_000;
 
-/// After a long yield, so many waits go to sleep at once before the next try: few at first, for an
-/// interrupt makes a yield long as well, and four times as many for each try that finds it so
-/// again.
+/// After a yield that let somebody else run, so many waits go to sleep at once before the next try:
+/// few at first, for that may have been a moment's work, and four times as many for each try that
+/// finds it so again.
 const CROWDED_WAITS: (u32, u32) = (4, 256);
 
 /// Where ranks outnumber cores, a wait gives its core away so many times before it sleeps: often
@@ -186,9 +186,16 @@ impl Patience {
         self.idle_last_ns = now_ns;
     }
 
-    /// Learns from how long a yield took.
-    pub(crate) fn yielded(&mut self, took_ns: u64) {
-        if took_ns > YIELD_LONG_NS {
+    /// Whether a yield that took so long is worth a closer look: by a second one, of which the
+    /// kernel is asked whether somebody ran. A processor that its host took away is not crowded.
+    #[inline]
+    pub(crate) fn is_long(took_ns: u64) -> bool {
+        took_ns > YIELD_LONG_NS
+    }
+
+    /// Learns from a yield: whether somebody else ran.
+    pub(crate) fn yielded(&mut self, crowded: bool) {
+        if crowded {
             self.crowded = self.next_crowded;
             self.next_crowded = (self.next_crowded * 4).min(CROWDED_WAITS.1);
         } else {
@@ -206,7 +213,7 @@ mod tests {
         let mut p = Patience::new(SPIN_NS, 2, 2);
         assert_eq!(p.next(0, 1_000, 1_000), Next::Spin);
         assert_eq!(p.next(1, 6_000, 6_000), Next::Yield);
-        p.yielded(1_000);
+        p.yielded(false);
         assert_eq!(p.next(2, 9_000, 2_000), Next::Spin);
         assert_eq!(p.next(3, SPIN_NS, 0), Next::Sleep);
     }
@@ -223,18 +230,18 @@ mod tests {
     }
 
     #[test]
-    fn long_yields_make_more_and_more_waits_sleep_at_once() {
+    fn yields_to_others_make_more_and_more_waits_sleep_at_once() {
         let mut p = Patience::new(SPIN_NS, 2, 2);
         for waits in [4, 16, 64, 256, 256] {
-            p.yielded(100_000);
+            p.yielded(true);
             for _ in 0..waits {
                 assert_eq!(p.polls(), CROWDED_POLLS);
                 assert_eq!(p.next(0, 0, 0), Next::Sleep);
             }
             assert_eq!(p.next(0, 0, 0), Next::Spin);
         }
-        p.yielded(1_000);
-        p.yielded(100_000);
+        p.yielded(false);
+        p.yielded(true);
         assert_eq!((0..5).filter(|_| p.next(0, 0, 0) == Next::Sleep).count(), 4);
     }
 

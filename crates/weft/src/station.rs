@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 
 use weft_sys::clock::now_ns;
+use weft_sys::cpu;
 use weft_sys::watch::{Waker, Watch};
 
 use crate::device::{Device, Wake};
@@ -228,10 +229,8 @@ impl<W: Work> Station<W> {
                 Next::Spin => {}
                 Next::Yield => {
                     drop(work);
-                    thread::yield_now();
-                    yielded_at = now_ns();
-                    self.patience(|p| p.yielded(yielded_at - now));
-                    now = yielded_at;
+                    now = self.give_way(now);
+                    yielded_at = now;
                 }
                 Next::Sleep => {
                     self.sleep(work, now, end.map_or(SLEEP_NS, |end| end - now));
@@ -243,9 +242,22 @@ impl<W: Work> Station<W> {
         }
     }
 
+    /// Lets others run who want to, at `now`, and learns whether there are any; gives the time.
+    fn give_way(&self, now: u64) -> u64 {
+        cpu::yield_now();
+        let then = now_ns();
+        if !Patience::is_long(then - now) {
+            self.patience(|p| p.yielded(false));
+            return then;
+        }
+        let crowded = cpu::give_way();
+        self.patience(|p| p.yielded(crowded));
+        now_ns()
+    }
+
     /// Learns how many ranks share this node's cores.
     pub(crate) fn share_cores(&self, ranks: usize) {
-        self.patience(|p| p.share_cores(ranks, weft_sys::cpu::shared()));
+        self.patience(|p| p.share_cores(ranks, cpu::shared()));
     }
 
     /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row.
@@ -263,9 +275,7 @@ impl<W: Work> Station<W> {
         match next {
             Next::Spin => {}
             Next::Yield => {
-                thread::yield_now();
-                let took_ns = now_ns() - now;
-                self.patience(|p| p.yielded(took_ns));
+                self.give_way(now);
             }
             Next::Sleep => {
                 let work = self.lock();

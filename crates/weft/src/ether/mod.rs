@@ -5,6 +5,7 @@
 //! the engine, what it has for us out of it, bursts out of it into the links, the clock, and the
 //! user's memory, which the engine never touches.
 
+mod company;
 mod datagram;
 mod links;
 mod transfers;
@@ -20,6 +21,7 @@ use weft_wire::{Address, Burst, Envelope, JobKey, LinkId, OpId, PeerId, Ticket};
 
 use crate::device::{Caps, Counters, Device, Event, Row, SendError, Wake};
 use crate::error::Error;
+use company::Company;
 use links::Links;
 use transfers::Transfers;
 
@@ -28,11 +30,6 @@ const FRAMES_PER_ROUND: usize = 64;
 
 /// Bursts sent in one go before arrivals are looked at.
 const BURSTS_PER_ROUND: usize = 8;
-
-/// After so many messages without a poll the sender is in a hurry to send, not to be answered: from
-/// then on small messages wait for company until a frame or burst is full, or the next poll or
-/// flush.
-const ALONE_MAX: u32 = 3;
 
 /// Of so many lone messages one is sent by the clock, so that its acknowledgements measure the round
 /// trip; the others do not wait for the clock.
@@ -73,10 +70,9 @@ pub struct Ether {
     current: Current,
     /// The latest time that was told.
     now: Instant,
-    /// Messages since the last poll, their bytes, and the bytes of them that wait for company.
-    since_poll: u32,
-    since_poll_bytes: usize,
-    waiting_bytes: usize,
+    company: Company,
+    /// Whom the last reserve was for.
+    reserved: PeerId,
     /// Tries at lone messages, round and round.
     lone: u32,
     warnings: u64,
@@ -119,9 +115,8 @@ impl Ether {
             burst,
             current: Current::Nothing,
             now: Instant(0),
-            since_poll: 0,
-            since_poll_bytes: 0,
-            waiting_bytes: 0,
+            company: Company::new(),
+            reserved: PeerId(u32::MAX),
             lone: 0,
             warnings: 0,
             polls: 0,
@@ -155,7 +150,7 @@ impl Ether {
 
     /// Sends what the engine has for the links, within a limit; `true` if the limit was reached.
     fn transmit(&mut self, now: Instant) -> bool {
-        self.waiting_bytes = 0;
+        self.company.goes();
         for _ in 0..BURSTS_PER_ROUND {
             match self.engine.transmit(now, &mut self.transfers, &mut self.burst) {
                 Some(link) => self.links.send(&mut self.engine, now, link, &mut self.burst),
@@ -167,14 +162,8 @@ impl Ether {
 
     /// A message was given to the engine: sends it now, unless it does better to wait for company.
     #[inline]
-    fn after_send(&mut self, now: Instant, len: usize) {
-        self.since_poll += 1;
-        self.waiting_bytes += len + size_of::<Envelope>();
-        self.since_poll_bytes += len;
-        // The first frames go as they fill, so that the receiver has something to do early; then
-        // no burst is longer than all before it.
-        let company = self.since_poll_bytes.clamp(FULL_FRAME, FULL_BURST);
-        if self.since_poll <= ALONE_MAX || self.waiting_bytes >= company {
+    fn after_send(&mut self, now: Instant, peer: PeerId, len: usize) {
+        if self.company.joins(peer, len) {
             self.transmit(now);
         }
     }
@@ -182,11 +171,10 @@ impl Ether {
     /// The burst is a lone message of `len` bytes: sends it. All else, the clock included, is done
     /// while it is on its way.
     #[inline]
-    fn send_now(&mut self, link: LinkId, len: usize) {
+    fn send_now(&mut self, peer: PeerId, link: LinkId, len: usize) {
         let sent = self.links.hand_over(link, &mut self.burst);
         let now = self.read_clock();
-        self.since_poll += 1;
-        self.since_poll_bytes += len;
+        self.company.went(peer, len);
         self.engine.went(now, &self.burst);
         self.links.settle_sent(&mut self.engine, now, link, 1, sent);
     }
@@ -284,11 +272,7 @@ impl Ether {
                 return false;
             }
             frames += 1;
-            // Who answers as each message comes, and only that, is not in a hurry to send.
-            if self.since_poll <= ALONE_MAX {
-                self.since_poll = 0;
-                self.since_poll_bytes = 0;
-            }
+            self.company.answers();
         }
     }
 }
@@ -296,11 +280,6 @@ impl Ether {
 /// While a large message is under way, its next frame or the acknowledgement is expected for so
 /// long after the last, ns.
 const LIVELY_NS: u64 = 100_000;
-
-/// Bytes of waiting messages that are worth a frame of their own: a frame's of the usual MTU.
-const FULL_FRAME: usize = 1400;
-/// Bytes of waiting messages that are worth a burst of their own, for who sends many.
-const FULL_BURST: usize = 56 * 1024;
 
 impl Device for Ether {
     fn name(&self) -> &'static str {
@@ -346,7 +325,10 @@ impl Device for Ether {
     #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError> {
         match self.engine.reserve(peer, len) {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.reserved = peer;
+                Ok(())
+            }
             Err(error) => Err(self.refusal(peer, len, error)),
         }
     }
@@ -358,32 +340,32 @@ impl Device for Ether {
 
     #[inline]
     fn commit(&mut self, envelope: &Envelope) {
-        let len = self.engine.space().len();
-        if self.since_poll < ALONE_MAX {
+        let (peer, len) = (self.reserved, self.engine.space().len());
+        if self.company.is_alone(peer) {
             let now = self.read_clock_rarely();
             if let Some(link) = self.engine.commit_lone(now, envelope, &mut self.burst) {
-                return self.send_now(link, len);
+                return self.send_now(peer, link, len);
             }
         }
         let now = self.read_clock();
         self.engine.commit(now, envelope);
-        self.after_send(now, len);
+        self.after_send(now, peer, len);
     }
 
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
-        if self.since_poll < ALONE_MAX {
+        if self.company.is_alone(peer) {
             let now = self.read_clock_rarely();
             let lone = self.engine.send_lone(now, peer, envelope, payload, &mut self.burst);
             if let Some(link) = lone {
-                self.send_now(link, payload.len());
+                self.send_now(peer, link, payload.len());
                 return Ok(());
             }
         }
         let now = self.read_clock();
         match self.engine.send(now, peer, envelope, payload) {
             Ok(()) => {
-                self.after_send(now, payload.len());
+                self.after_send(now, peer, payload.len());
                 Ok(())
             }
             Err(error) => Err(self.refusal(peer, payload.len(), error)),
@@ -401,7 +383,7 @@ impl Device for Ether {
         let id = self.transfers.insert(op, payload.clone());
         match self.engine.announce(now, peer, envelope, len as u64, id) {
             Ok(()) => {
-                self.after_send(now, 0);
+                self.after_send(now, peer, 0);
                 Ok(())
             }
             Err(error) => {
@@ -470,8 +452,7 @@ impl Device for Ether {
         self.now = self.now.max(Instant(now_ns));
         let quiet = self.to_call.is_empty() && self.engine.is_idle(self.now);
         if quiet && self.links.is_idle(self.now) {
-            self.since_poll = 0;
-            self.since_poll_bytes = 0;
+            self.company.looked();
             return false;
         }
         if self.links.is_warm(self.now) {
@@ -484,8 +465,7 @@ impl Device for Ether {
             return true;
         }
         let now = self.now;
-        self.since_poll = 0;
-        self.since_poll_bytes = 0;
+        self.company.looked();
         if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
             self.engine.timeout(now);
         }
