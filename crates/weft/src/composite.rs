@@ -262,6 +262,10 @@ impl Device for Composite {
         at.is_some_and(|at| self.devices[at].ring(peers))
     }
 
+    fn is_timed(&self) -> bool {
+        self.devices.iter().any(|d| d.is_timed())
+    }
+
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
         let count = self.devices.len();

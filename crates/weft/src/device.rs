@@ -285,6 +285,12 @@ pub trait Device: Send {
     /// is none. `now_ns` is the monotonic clock, at most a little old.
     fn poll(&mut self, now_ns: u64) -> bool;
 
+    /// Whether something here goes by the clock within less than milliseconds: then polls want the
+    /// time as it is.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     /// Whether it has events only after calls of its owner: then nobody needs to poll it before
     /// one.
     fn is_passive(&self) -> bool {

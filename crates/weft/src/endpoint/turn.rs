@@ -257,7 +257,8 @@ impl Turn<'_> {
     /// Takes what has arrived; `true` if something was done.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        self.work.progress(weft_sys::clock::now_ns())
+        let now_ns = self.work.time();
+        self.work.progress(now_ns)
     }
 
     /// What has happened since, one thing at a time, oldest first.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weft_proto::msg::matching::{Arrival, Matcher, Met, Want};
 use weft_sys::buf::Buf;
+use weft_sys::clock::now_ns;
 use weft_sys::watch::Signal;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
@@ -31,6 +32,10 @@ const SPARE_MAX: usize = 256;
 
 /// Events taken in one go, so that a flood of them does not keep the caller from its own business.
 const EVENTS_MAX: usize = 64;
+
+/// Calls between two looks at the clock where nothing goes by it closely. The tender looks itself
+/// where the program makes no call for some milliseconds.
+const CALLS_PER_LOOK: u32 = 8;
 
 /// A message that nobody waited for.
 pub(super) enum Unexpected {
@@ -112,6 +117,9 @@ pub(super) struct EndpointWork {
     pub(super) groups: Groups,
     /// Barriers that ended since the last poll.
     pub(super) unpolled: u32,
+    /// The time at the last look at the clock, and calls to [`EndpointWork::time`].
+    looked_ns: u64,
+    calls: u32,
 }
 
 impl EndpointWork {
@@ -140,6 +148,8 @@ impl EndpointWork {
             signals: Vec::new(),
             groups: Groups::default(),
             unpolled: 0,
+            looked_ns: now_ns(),
+            calls: 0,
         };
         for early in early {
             let (source, message) = match early {
@@ -346,6 +356,18 @@ impl EndpointWork {
         op.state = State::Pulling(status);
         let into = op.buf.truncated(status.len);
         self.device.pull(PeerId(status.source), ticket, into, id);
+    }
+
+    /// The time, for who makes progress over and over: where nothing goes by it closely, as within
+    /// a node, it may be that of some calls ago. A look at the clock costs as much as a poll.
+    #[inline]
+    pub(super) fn time(&mut self) -> u64 {
+        self.calls = self.calls.wrapping_add(1);
+        let close = self.groups.next_ns != u64::MAX || self.device.is_timed();
+        if close || self.calls.is_multiple_of(CALLS_PER_LOOK) {
+            self.looked_ns = now_ns();
+        }
+        self.looked_ns
     }
 
     /// Takes what has arrived, and tries waiting sends again; `true` if something was done. Stops

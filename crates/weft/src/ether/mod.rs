@@ -31,8 +31,8 @@ const FRAMES_PER_ROUND: usize = 64;
 /// Bursts sent in one go before arrivals are looked at.
 const BURSTS_PER_ROUND: usize = 8;
 
-/// Of so many lone messages one is sent by the clock, so that its acknowledgements measure the round
-/// trip; the others do not wait for the clock.
+/// Of so many lone messages one is sent by the clock, so that its acknowledgements measure the
+/// round trip; the others do not wait for the clock.
 const LONE_PER_LOOK: u32 = 8;
 
 /// Polls that cost a system call each between two looks at the clock: some microseconds.
@@ -439,6 +439,10 @@ impl Device for Ether {
 
     fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> Result<(), SendError> {
         self.send_datagram(peer, Some(wire), bytes)
+    }
+
+    fn is_timed(&self) -> bool {
+        !self.links.is_empty()
     }
 
     #[inline]
