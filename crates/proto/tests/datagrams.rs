@@ -68,7 +68,8 @@ impl Wire {
     }
 
     fn datagram(&mut self, at: usize, to: u32, bytes: &[u8]) -> Result<(), SendError> {
-        let link = self.engines[at].datagram(self.now, PeerId(to), bytes, &mut self.burst);
+        self.engines[at].connect(self.now, PeerId(to));
+        let link = self.engines[at].datagram(PeerId(to), bytes, &mut self.burst);
         link.map(|_| self.carry(at))
     }
 
@@ -172,7 +173,7 @@ fn a_row_goes_in_bursts_that_the_link_takes() {
     let mut row = Row { count: 100, len: 900, last: 10, ..Row::one(0, &mut write) };
     let mut at = 0;
     while at < row.count {
-        let sent = wire.engines[0].datagrams(wire.now, PeerId(1), &mut row, at, &mut wire.burst);
+        let sent = wire.engines[0].datagrams(PeerId(1), &mut row, at, &mut wire.burst);
         at += sent.unwrap().1;
         wire.carry(0);
     }

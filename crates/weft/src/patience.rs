@@ -23,12 +23,12 @@ const YIELD_INTERVAL_NS: u64 = 5_000;
 /// A yield that took longer than this may have let somebody else run; then cores are not free.
 const YIELD_LONG_NS: u64 = 4_000;
 
-/// After a yield that let somebody else run, so many waits go to sleep at once before the next try:
-/// few at first, for that may have been a moment's work, and four times as many for each try that
-/// finds it so again.
+/// After a yield that let somebody else run, so many waits do not spin before the next one tries
+/// it: few at first, for that may have been a moment's work, and four times as many for each try
+/// that finds it so again.
 const CROWDED_WAITS: (u32, u32) = (4, 256);
 
-/// Where ranks outnumber cores, a wait gives its core away so many times before it sleeps: often
+/// Where cores are not free, a wait gives its core away so many times before it sleeps: often
 /// another rank only needs its turn to bring what this one waits for, and then all go on at a third
 /// of what sleeping and waking costs (measured: 32 ranks of 2 cores in barriers).
 const TURNS: u32 = 3;
@@ -63,10 +63,12 @@ pub(crate) struct Patience {
     reach_ns: u64,
     /// Ranks outnumber cores by count: no probing, always sleep at once.
     outnumbered: bool,
-    /// Waits that are still to sleep at once because a yield was long.
+    /// Waits that are still not to spin because a yield let somebody else run.
     crowded: u32,
     /// How many they will be the next time.
     next_crowded: u32,
+    /// Whether this wait is one where cores are not free.
+    in_crowd: bool,
     /// See [`TURNS_POINTS`]; and waits since the last one that tried it.
     turns_points: u32,
     turns_waits: u32,
@@ -87,6 +89,7 @@ impl Patience {
             outnumbered: ranks > cores,
             crowded: 0,
             next_crowded: CROWDED_WAITS.0,
+            in_crowd: false,
             turns_points: TURNS_POINTS,
             turns_waits: 0,
             turning: false,
@@ -105,12 +108,12 @@ impl Patience {
     /// What to do `waited_ns` after a wait began and `since_yield_ns` after its last yield, asked
     /// for the `round`th time in it, from 0 on.
     pub(crate) fn next(&mut self, round: u32, waited_ns: u64, since_yield_ns: u64) -> Next {
-        if self.outnumbered {
-            return self.next_turn(round);
+        if round == 0 {
+            self.in_crowd = self.outnumbered || self.crowded > 0;
+            self.crowded = self.crowded.saturating_sub(1);
         }
-        if self.crowded > 0 {
-            self.crowded -= 1;
-            return Next::Sleep;
+        if self.in_crowd {
+            return self.next_turn(round);
         }
         match (waited_ns >= self.reach_ns, since_yield_ns >= YIELD_INTERVAL_NS) {
             (true, _) => Next::Sleep,
@@ -119,7 +122,7 @@ impl Patience {
         }
     }
 
-    /// The same where ranks outnumber cores.
+    /// The same where cores are not free.
     fn next_turn(&mut self, round: u32) -> Next {
         if round == 0 {
             self.turns_waits += 1;
@@ -230,19 +233,19 @@ mod tests {
     }
 
     #[test]
-    fn yields_to_others_make_more_and_more_waits_sleep_at_once() {
+    fn yields_to_others_make_more_and_more_waits_give_way_at_once() {
         let mut p = Patience::new(SPIN_NS, 2, 2);
         for waits in [4, 16, 64, 256, 256] {
             p.yielded(true);
             for _ in 0..waits {
                 assert_eq!(p.polls(), CROWDED_POLLS);
-                assert_eq!(p.next(0, 0, 0), Next::Sleep);
+                assert_ne!(p.next(0, 0, 0), Next::Spin);
             }
             assert_eq!(p.next(0, 0, 0), Next::Spin);
         }
         p.yielded(false);
         p.yielded(true);
-        assert_eq!((0..5).filter(|_| p.next(0, 0, 0) == Next::Sleep).count(), 4);
+        assert_eq!((0..5).filter(|_| p.next(0, 0, 0) != Next::Spin).count(), 4);
     }
 
     #[test]

@@ -229,7 +229,13 @@ impl<W: Work> Station<W> {
                 Next::Spin => {}
                 Next::Yield => {
                     drop(work);
-                    now = self.give_way(now);
+                    // Where cores are known not to be free, nothing is learnt from another yield.
+                    if polls == CROWDED_POLLS {
+                        cpu::yield_now();
+                        now = now_ns();
+                    } else {
+                        now = self.give_way(now);
+                    }
                     yielded_at = now;
                 }
                 Next::Sleep => {

@@ -44,20 +44,19 @@ impl Engine {
     /// lost, come twice, or be overtaken; nobody is told.
     ///
     /// # Errors
-    /// [`SendError::Full`] while the peer is not connected (it is being looked for from now on) or
-    /// no link to it works; [`SendError::TooLong`] above what a link to it carries; the others as
+    /// [`SendError::Full`] while the peer is not connected ([`Engine::connect`] looks for it) or no
+    /// link to it works; [`SendError::TooLong`] above what a link to it carries; the others as
     /// for a message.
     #[inline]
     pub fn datagram(
         &mut self,
-        now: Instant,
         peer: PeerId,
         bytes: &[u8],
         burst: &mut Burst,
     ) -> Result<LinkId, SendError> {
         let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
         let mut row = Row::one(bytes.len(), &mut write);
-        self.datagrams(now, peer, &mut row, 0, burst).map(|(link, _)| link)
+        self.datagrams(peer, &mut row, 0, burst).map(|(link, _)| link)
     }
 
     /// Makes `burst` the datagrams of `row` from number `at` on, as many as fit, for `peer`; says
@@ -68,7 +67,6 @@ impl Engine {
     #[inline]
     pub fn datagrams(
         &mut self,
-        now: Instant,
         peer: PeerId,
         row: &mut Row<'_>,
         at: usize,
@@ -77,7 +75,6 @@ impl Engine {
         if self.close_at.is_some() {
             return Err(SendError::Dead(Cause::ClosedHere));
         }
-        self.connect(now, peer);
         let (link, count) = self.fill_datagrams(peer, 0, row, at, burst)?;
         self.hub.counters.datagrams_sent += count as u64;
         Ok((link, count))

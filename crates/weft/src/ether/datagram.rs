@@ -1,6 +1,5 @@
 //! Datagrams, and who hears what is sent to everyone.
 
-use weft_proto::Instant;
 use weft_wire::{LinkId, PeerId};
 
 use super::Ether;
@@ -19,10 +18,12 @@ impl Ether {
         self.send_row(peer, &mut Row { wire, ..Row::one(bytes.len(), &mut write) })
     }
 
-    /// Gives the burst to a link.
+    /// Gives the burst to a link; it does not wait for a look at the clock.
     #[inline]
-    fn hand_over(&mut self, now: Instant, link: LinkId) -> Result<(), SendError> {
-        let taken = self.links.send_datagram(&mut self.engine, now, link, &mut self.burst);
+    fn hand_over(&mut self, link: LinkId) -> Result<(), SendError> {
+        let sent = self.links.hand_over(link, &mut self.burst);
+        let now = self.read_clock();
+        let taken = self.links.settle_datagram(&mut self.engine, now, link, sent);
         if taken { Ok(()) } else { Err(SendError::Full) }
     }
 
@@ -30,8 +31,7 @@ impl Ether {
     /// each for the others, of whom it is found out meanwhile.
     pub(super) fn send_to_all(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
         let link = self.engine.loudest(peers, row.weight());
-        let now = self.read_clock();
-        let told = link.filter(|&link| self.send_to_everyone(now, link, row));
+        let told = link.filter(|&link| self.send_to_everyone(link, row));
         let mut asks = peers.len() > 1;
         for &peer in peers {
             if told.is_some_and(|link| self.engine.hears(peer, link)) {
@@ -39,18 +39,18 @@ impl Ether {
             }
             let _ = self.send_row(peer, row);
             if std::mem::take(&mut asks) {
-                self.probe(now, peers);
+                self.probe(peers);
             }
         }
     }
 
     /// Sends a row to everyone who hears a link. What the link does not take is lost; `false` where
     /// it takes nothing.
-    fn send_to_everyone(&mut self, now: Instant, link: LinkId, row: &mut Row<'_>) -> bool {
+    fn send_to_everyone(&mut self, link: LinkId, row: &mut Row<'_>) -> bool {
         let mut at = 0;
         while at < row.count {
             match self.engine.multicast(link, row, at, &mut self.burst) {
-                Ok(count) if self.hand_over(now, link).is_ok() => at += count,
+                Ok(count) if self.hand_over(link).is_ok() => at += count,
                 _ => return at > 0,
             }
         }
@@ -59,17 +59,18 @@ impl Ether {
 
     /// Sends a row to one peer.
     pub(super) fn send_row(&mut self, peer: PeerId, row: &mut Row<'_>) -> Result<(), SendError> {
-        let now = self.read_clock();
         let mut at = 0;
         while at < row.count {
-            match self.engine.datagrams(now, peer, row, at, &mut self.burst) {
+            match self.engine.datagrams(peer, row, at, &mut self.burst) {
                 Ok((link, count)) => {
-                    self.hand_over(now, link)?;
+                    self.hand_over(link)?;
                     at += count;
                 }
                 Err(error) => {
                     // The hello that looks for it goes out at once.
                     if matches!(error, weft_proto::SendError::Full) {
+                        let now = self.read_clock();
+                        self.engine.connect(now, peer);
                         self.transmit(now);
                     }
                     return Err(self.refusal(peer, row.len, error));
@@ -81,22 +82,22 @@ impl Ether {
 
     /// Asks who hears what is sent to everyone, where that is not known.
     #[cold]
-    fn probe(&mut self, now: Instant, peers: &[PeerId]) {
-        let mut links = self.engine.to_probe(now, peers);
+    fn probe(&mut self, peers: &[PeerId]) {
+        let mut links = self.engine.to_probe(self.now, peers);
         while links != 0 {
             let link = LinkId(links.trailing_zeros() as u8);
             links &= links - 1;
             if self.engine.hear_probe(link, &mut self.burst).is_ok() {
-                let _ = self.hand_over(now, link);
+                let _ = self.hand_over(link);
             }
         }
     }
 
     /// Tells those who asked that they were heard.
     #[inline]
-    pub(super) fn answer_probes(&mut self, now: Instant) {
+    pub(super) fn answer_probes(&mut self) {
         while let Some(link) = self.engine.hear_answer(&mut self.burst) {
-            let _ = self.hand_over(now, link);
+            let _ = self.hand_over(link);
         }
     }
 }

@@ -334,17 +334,16 @@ impl Links {
         }
     }
 
-    /// Sends a burst of datagrams over a link; `false` when the medium did not take it, and it
+    /// Looks at what came of a burst of datagrams; `false` when the medium did not take it, and it
     /// is lost.
     #[inline]
-    pub(super) fn send_datagram(
+    pub(super) fn settle_datagram(
         &mut self,
         engine: &mut Engine,
         now: Instant,
         id: LinkId,
-        burst: &mut Burst,
+        sent: Result<usize, LinkError>,
     ) -> bool {
-        let sent = self.hand_over(id, burst);
         self.warm(id.index(), now);
         match sent {
             Ok(taken) => taken > 0,

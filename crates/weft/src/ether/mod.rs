@@ -477,7 +477,7 @@ impl Device for Ether {
             self.call(now);
         }
         self.links.check_state(&mut self.engine, now);
-        self.answer_probes(now);
+        self.answer_probes();
         self.transmit(now);
         // Timers and the links' state cause events as well, and so does what sending has freed.
         while let Some(incoming) = self.engine.next(now, &[]) {
