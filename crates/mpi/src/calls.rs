@@ -135,10 +135,13 @@ pub unsafe extern "C" fn MPI_Bcast_c(
     either(
         // What is done by Weft has a count of the usual size.
         |library| bcast(library, (buffer, count.try_into().ok()?, datatype), root, comm),
-        |library| match library.large.bcast {
+        |library| match (library.large.bcast, count.try_into()) {
             // SAFETY: the caller's promise.
-            Some(function) => unsafe { function(buffer, count, datatype, root, comm) },
-            None => BROKEN,
+            (Some(function), _) => unsafe { function(buffer, count, datatype, root, comm) },
+            // A library from before MPI 4: programs that look for this name find it here.
+            // SAFETY: the caller's promise.
+            (None, Ok(count)) => unsafe { (library.f.bcast)(buffer, count, datatype, root, comm) },
+            (None, Err(_)) => BROKEN,
         },
     )
 }
@@ -232,10 +235,14 @@ pub unsafe extern "C" fn MPI_Allreduce_c(
             // SAFETY: the caller's promise.
             unsafe { allreduce(library, (from, into), count, (datatype, op), comm) }
         },
-        |library| match library.large.allreduce {
+        |library| match (library.large.allreduce, count.try_into()) {
             // SAFETY: the caller's promise.
-            Some(function) => unsafe { function(from, into, count, datatype, op, comm) },
-            None => BROKEN,
+            (Some(function), _) => unsafe { function(from, into, count, datatype, op, comm) },
+            // SAFETY: the caller's promise.
+            (None, Ok(count)) => unsafe {
+                (library.f.allreduce)(from, into, count, datatype, op, comm)
+            },
+            (None, Err(_)) => BROKEN,
         },
     )
 }
