@@ -192,3 +192,29 @@ pub fn ready(fd: impl AsFd, write: bool, limit: Duration) -> io::Result<bool> {
         }
     }
 }
+
+/// Waits until a process of this node has ended, at most `limit`; says whether it has.
+pub fn await_end(pid: u32, limit: Duration) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(pid) = pid else { return true };
+    match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+        Ok(process) => ready(process, false, limit).unwrap_or(false),
+        Err(error) => error == Errno::SRCH,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_waited_for_until_it_has_ended() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        assert!(!await_end(child.id(), Duration::from_millis(1)));
+        child.kill().unwrap();
+        assert!(await_end(child.id(), Duration::from_secs(60)), "though nobody has taken its end");
+        let id = child.id();
+        child.wait().unwrap();
+        assert!(await_end(id, Duration::ZERO));
+    }
+}

@@ -1,6 +1,9 @@
 //! Arrivals, in place, and everything that goes on in the background.
 
+use std::time::Duration;
+
 use weft_ring::{Item, RingError, Sleep};
+use weft_sys::process::await_end;
 use weft_wire::Ticket;
 
 use super::item::{self, Announcement};
@@ -18,6 +21,10 @@ const LOOK_SOON_NS: u64 = 20_000;
 
 /// The same for who sleeps on the doorbell all the time, and wakes for a message now and then.
 const LOOK_SLEEPER_NS: u64 = 10_000_000;
+
+/// How long a process whose socket was closed may take to end: the kernel tells of that only when
+/// it has given its memory back.
+const DYING: Duration = Duration::from_millis(200);
 
 /// With at most so many peers, each poll looks at all rings. With more, it looks at those that were
 /// active last, and at some of the others in turn.
@@ -345,8 +352,15 @@ impl Shm {
     #[cold]
     fn end(&mut self, at: usize) -> bool {
         let peer = &self.peers[at];
-        match peer.line.as_ref().map(|line| (line.bye, &line.ended)) {
-            Some((false, Some(why))) => self.bury_as(at, peer.dead(why)),
+        match peer.line.as_ref().map(|line| (line.bye, &line.ended, line.pid)) {
+            Some((false, Some(why), pid)) => {
+                // Its socket is closed before it has ended. Who learns of a death often ends as
+                // well, and shall not be the first to have ended.
+                if pid != 0 && pid != std::process::id() {
+                    await_end(pid, DYING);
+                }
+                self.bury_as(at, peer.dead(why));
+            }
             _ => self.bury_as(at, peer.closed()),
         }
         self.next_queued()
