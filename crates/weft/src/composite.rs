@@ -25,20 +25,23 @@ const PASSIVE_RUN: u32 = crate::loopback::QUEUE_MAX as u32;
 /// reaches a peer carries its messages.
 pub struct Composite {
     devices: Vec<Box<dyn Device>>,
-    /// By device: whether it is passive, and whether a poll may find something. A passive one is
-    /// left alone until it is called.
-    passive: Vec<bool>,
-    stirred: Vec<bool>,
+    /// The devices that every poll asks.
+    active: Vec<usize>,
+    /// The one that is passive: it is left alone until it is called.
+    own: Option<usize>,
+    /// Whether it was called, so that a poll of it may find something.
+    stirred: bool,
+    /// Its events in a row.
+    own_run: u32,
     /// The device of each peer, by its position.
     table: Vec<u8>,
     /// The device that the current event is of.
     at: usize,
+    /// Which of the active ones had the last event.
+    turn: usize,
     /// The device that the last reserve was made on.
     reserved: usize,
     rounds: u32,
-    /// A passive device, and its events in a row.
-    first: Option<usize>,
-    first_run: u32,
     /// The receivers of a multicast on one device; kept to be used again.
     some: Vec<PeerId>,
 }
@@ -47,24 +50,24 @@ impl Composite {
     /// A composite of `devices`, the best first.
     ///
     /// # Panics
-    /// If there are none, or over 200.
+    /// If there are none, over 200, or several passive ones.
     pub fn new(devices: Vec<Box<dyn Device>>) -> Composite {
         assert!((1..=200).contains(&devices.len()), "a composite has 1 to 200 devices");
-        let stirred = vec![true; devices.len()];
-        let passive: Vec<bool> = devices.iter().map(|d| d.is_passive()).collect();
-        let first = passive.iter().position(|p| *p);
-        let (table, some) = (Vec::new(), Vec::new());
+        let (passive, active): (Vec<usize>, Vec<usize>) =
+            (0..devices.len()).partition(|&at| devices[at].is_passive());
+        assert!(passive.len() <= 1, "a process needs one way to itself");
         Composite {
             devices,
-            passive,
-            stirred,
-            table,
+            active,
+            own: passive.first().copied(),
+            stirred: true,
+            own_run: 0,
+            table: Vec::new(),
             at: 0,
+            turn: 0,
             reserved: 0,
             rounds: 0,
-            first,
-            first_run: 0,
-            some,
+            some: Vec::new(),
         }
     }
 
@@ -87,18 +90,33 @@ impl Composite {
             some.clear();
             some.extend(peers.iter().filter(|&&peer| self.of(peer) == Some(at)));
             if !some.is_empty() {
-                self.stirred[at] = true;
+                self.stirred |= self.own == Some(at);
                 f(&mut *self.devices[at], &some);
             }
         }
         self.some = some;
     }
 
+    /// Asks the passive device. What this process has sent to itself comes before anything that a
+    /// peer sends in answer to its next step: programs count on that where it is kept in memory, as
+    /// in most libraries.
+    #[inline(never)]
+    fn poll_own(&mut self, now_ns: u64) -> bool {
+        let Some(own) = self.own else { return false };
+        if self.devices[own].poll(now_ns) {
+            self.at = own;
+            self.own_run += 1;
+            return true;
+        }
+        (self.stirred, self.own_run) = (false, 0);
+        false
+    }
+
     #[inline]
     fn device(&mut self, peer: PeerId) -> Result<&mut dyn Device, SendError> {
         match self.of(peer) {
             Some(at) => {
-                self.stirred[at] = true;
+                self.stirred |= self.own == Some(at);
                 Ok(&mut *self.devices[at])
             }
             None => Err(SendError::Failed(Error::UnknownPeer { peer })),
@@ -161,7 +179,7 @@ impl Device for Composite {
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<(), SendError> {
         let at = self.of(peer).ok_or(SendError::Failed(Error::UnknownPeer { peer }))?;
         self.reserved = at;
-        self.stirred[at] = true;
+        self.stirred |= self.own == Some(at);
         self.devices[at].reserve(peer, len)
     }
 
@@ -192,7 +210,7 @@ impl Device for Composite {
 
     fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId) {
         let at = self.of(peer).expect("an announcement came from an associated peer");
-        self.stirred[at] = true;
+        self.stirred |= self.own == Some(at);
         self.devices[at].pull(peer, ticket, into, op);
     }
 
@@ -268,41 +286,27 @@ impl Device for Composite {
 
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
-        let count = self.devices.len();
-        self.rounds = self.rounds.wrapping_add(1);
-        // What this process has sent to itself comes before anything that a peer sends in answer to
-        // its next step: programs count on that where it is kept in memory, as in most libraries.
-        if let Some(own) = self.first
-            && self.stirred[own]
-        {
-            self.first_run += 1;
-            if self.first_run <= PASSIVE_RUN {
-                if self.devices[own].poll(now_ns) {
-                    self.at = own;
-                    return true;
-                }
-                self.stirred[own] = false;
-            } else {
-                self.at = (own + 1) % count;
-            }
-            self.first_run = 0;
+        let own_first = self.stirred && self.own_run < PASSIVE_RUN;
+        if own_first && self.poll_own(now_ns) {
+            return true;
         }
         // Messages come in runs, so the device of the last event goes first; now and then its
         // neighbour does, so that none starves another. A device that is passed over keeps its
         // event, which the owner has done with, until its next turn: that does no harm.
-        let first = self.at + usize::from(self.rounds.is_multiple_of(TURN_INTERVAL));
-        for step in 0..count {
-            let at = if first + step < count { first + step } else { first + step - count };
-            if !self.stirred[at] {
-                continue;
-            }
+        self.rounds = self.rounds.wrapping_add(1);
+        let count = self.active.len();
+        let mut turn = self.turn + usize::from(self.rounds.is_multiple_of(TURN_INTERVAL));
+        for _ in 0..count {
+            turn = if turn < count { turn } else { 0 };
+            let at = self.active[turn];
             if self.devices[at].poll(now_ns) {
-                self.at = at;
+                (self.at, self.turn, self.own_run) = (at, turn, 0);
                 return true;
             }
-            self.stirred[at] = !self.passive[at];
+            turn += 1;
         }
-        false
+        self.own_run = 0;
+        self.stirred && !own_first && self.poll_own(now_ns)
     }
 
     fn event(&self) -> Event<'_> {
@@ -313,6 +317,10 @@ impl Device for Composite {
         for device in &mut self.devices {
             device.flush(now_ns);
         }
+    }
+
+    fn turned(&mut self) {
+        self.devices.iter_mut().for_each(|d| d.turned());
     }
 
     fn is_lively(&self, now_ns: u64) -> bool {

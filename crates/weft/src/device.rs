@@ -307,6 +307,10 @@ pub trait Device: Send {
     /// saved up) to the medium now.
     fn flush(&mut self, now_ns: u64);
 
+    /// The owner has given its processor away and has it again: others may have sent something, and
+    /// the next poll looks everywhere.
+    fn turned(&mut self) {}
+
     /// Whether what is under way goes on within microseconds, as the pieces of a large message do:
     /// then who has a core to itself does better not to sleep, however long it has waited.
     fn is_lively(&self, _now_ns: u64) -> bool {

@@ -198,10 +198,13 @@ impl<W: Work> Station<W> {
         let started = now_ns();
         let (mut now, mut yielded_at) = (started, started);
         let end = timeout_ns.map(|t| started.saturating_add(t));
-        let (mut round, mut slept) = (0, false);
+        let (mut round, mut slept, mut turned) = (0, false, false);
         loop {
             let polls = self.polls.load(Ordering::Relaxed);
             let mut work = self.lock();
+            if std::mem::take(&mut turned) {
+                work.device().turned();
+            }
             for _ in 0..polls {
                 if let Some(found) = step(&mut work, now) {
                     self.count_brisk();
@@ -232,6 +235,7 @@ impl<W: Work> Station<W> {
                     // Where cores are known not to be free, nothing is learnt from another yield.
                     if polls == CROWDED_POLLS {
                         cpu::yield_now();
+                        turned = true;
                         now = now_ns();
                     } else {
                         now = self.give_way(now);
@@ -281,7 +285,14 @@ impl<W: Work> Station<W> {
         match next {
             Next::Spin => {}
             Next::Yield => {
-                self.give_way(now);
+                let then = if self.polls.load(Ordering::Relaxed) == CROWDED_POLLS {
+                    cpu::yield_now();
+                    self.lock().device().turned();
+                    now_ns()
+                } else {
+                    self.give_way(now)
+                };
+                self.patience(|p| p.idled(then));
             }
             Next::Sleep => {
                 let work = self.lock();

@@ -452,6 +452,11 @@ impl Device for Shm {
         }
     }
 
+    fn turned(&mut self) {
+        // Where the bell tells of changes, that is enough.
+        self.sweep |= !self.quiet;
+    }
+
     fn flush(&mut self, _now_ns: u64) {}
 
     fn busy(&self) -> bool {
