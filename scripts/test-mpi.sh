@@ -85,9 +85,9 @@ done
 
 mpirun() { timeout -k 10 "$LIMIT_S" "$weft" mpirun --timeout $((LIMIT_S - 20)) "$@"; }
 
-# What an MPI library cannot do on its own transport either.
+# without MPI PROGRAM: what an MPI library cannot do on its own transport either.
 without() {
-    sed -n "s/^$1 stress \([a-z_]*\).*/\1/p" tests/mpi/known-failures.txt | paste -sd,
+    sed -n "s/^$1 $2 \([a-z_]*\).*/\1/p" tests/mpi/known-failures.txt | paste -sd,
 }
 
 # stress MPI SECONDS OPTIONS-OF-MPIRUN... -- OPTIONS-OF-STRESS...
@@ -97,7 +97,7 @@ stress() {
     local options=()
     while [ "$1" != -- ]; do options+=("$1") && shift; done
     shift
-    left=$(without "$mpi")
+    left=$(without "$mpi" stress)
     mpirun "${options[@]}" -- "$out/stress-$mpi" --seconds "$seconds" --limit 100 \
         ${left:+--not "$left"} "$@"
 }
@@ -124,10 +124,13 @@ done
 # Weft's own collective operations against the library's, of all sizes; then the library's programs
 # with them.
 collectives() {
-    local mpi=$1 least=$2
+    local mpi=$1 least=$2 options=(--threads)
     shift 2
+    case " $* $(without "$mpi" collectives-lab) " in
+    *" --lab "*" windows "*) options+=(--no-windows) ;;
+    esac
     mpirun --collectives "$@" -- "$out/collectives-$mpi" --seed "$RANDOM" --rounds 60 \
-        --weft "$least" --threads
+        --weft "$least" "${options[@]}"
 }
 for mpi in "${mpis[@]}"; do
     for n in 1 2 3 8; do

@@ -3,7 +3,8 @@
  * kinds, with all datatypes, sizes, operators and threads. Meant for `weft mpirun --collectives`,
  * but right under any MPI.
  *
- *   collectives [--seed S] [--rounds N] [--largest BYTES] [--threads] [--weft N] [--die WHERE]
+ *   collectives [--seed S] [--rounds N] [--largest BYTES] [--threads] [--no-windows] [--weft N]
+ *               [--die WHERE]
  *
  * --weft N: fails unless Weft has done at least N operations in each process. --die: the last rank
  * kills itself in the middle of barriers (0), broadcasts (1) or reductions (2); the others say what
@@ -363,15 +364,13 @@ static void between(void)
     MPI_Comm_free(&half);
 }
 
-/* What others want of a rank that waits in a barrier: messages, and its memory. */
-static void elsewhere(void)
+/* What others want of a rank that waits in a barrier: messages. */
+static void messages(void)
 {
     enum { MANY = 300000 };
     int *data = malloc(MANY * sizeof(int)), *into = malloc(MANY * sizeof(int)), next, before;
     MPI_Request request[2];
     MPI_Datatype every;
-    MPI_Win window;
-    long *base, one = 1;
 
     next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
     MPI_Type_vector(MANY / 3, 1, 3, MPI_INT, &every);
@@ -390,6 +389,16 @@ static void elsewhere(void)
     for (int i = 0; i < MANY; i++)
         if (into[i] != (i % 3 || i / 3 >= MANY / 3 ? -1 : before * 7 + i))
             bad("place %d of a message is %d", i, into[i]);
+    MPI_Type_free(&every);
+    free(data), free(into);
+}
+
+/* And its memory. */
+static void windows(void)
+{
+    MPI_Win window;
+    long *base, one = 1;
+
     MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
     *base = 0;
     PMPI_Barrier(MPI_COMM_WORLD);
@@ -405,8 +414,6 @@ static void elsewhere(void)
         bad("memory in a window is %ld", *base);
     MPI_Win_unlock(rank, window);
     MPI_Win_free(&window);
-    MPI_Type_free(&every);
-    free(data), free(into);
 }
 
 enum { THREADS = 4 };
@@ -470,13 +477,15 @@ static void die(int where)
 
 int main(int argc, char **argv)
 {
-    int level, wants_threads = 0, dies = -1;
+    int level, wants_threads = 0, wants_windows = 1, dies = -1;
     unsigned long long least = 0;
 
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "0";
         if (!strcmp(argv[i], "--threads"))
             wants_threads = 1;
+        else if (!strcmp(argv[i], "--no-windows"))
+            wants_windows = 0;
         else if (!strcmp(argv[i], "--die"))
             dies = atoi(value), i++;
         else if (!strcmp(argv[i], "--seed"))
@@ -499,7 +508,9 @@ int main(int argc, char **argv)
     derived();
     reductions();
     between();
-    elsewhere();
+    messages();
+    if (wants_windows)
+        windows();
     if (wants_threads && level == MPI_THREAD_MULTIPLE)
         threads();
     unsigned long long (*done)(void) = dlsym(RTLD_DEFAULT, "weft_mpi_done");

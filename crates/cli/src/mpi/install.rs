@@ -100,6 +100,12 @@ impl Install {
         None
     }
 
+    /// One that nobody has looked for.
+    #[cfg(test)]
+    pub fn of(brand: Brand, version: Version, mpiexec: &str) -> Install {
+        Install { brand, version, mpiexec: mpiexec.into(), mpicc: None, library: None }
+    }
+
     /// The libfabric that this library uses.
     ///
     /// # Errors

@@ -92,12 +92,17 @@ impl Launch<'_> {
         let here = matches!(self.hosts, Hosts::Here | Hosts::Lab(..));
         let many = here && self.ranks as usize > weft_sys::cpu::usable();
         match (self.install.version.0 >= 5, many) {
-            (true, true) => command.args(["--map-by", ":OVERSUBSCRIBE"]),
-            (false, true) => command.arg("--oversubscribe"),
-            (_, false) => command,
-        };
+            (true, true) if !self.has_option("map-by") => {
+                command.args(["--map-by", ":OVERSUBSCRIBE"]);
+            }
+            (false, true) => {
+                command.arg("--oversubscribe");
+            }
+            _ => {}
+        }
         // Each node of a lab would tie its ranks to the same processors.
-        if !self.bind || many || matches!(self.hosts, Hosts::Lab(..)) {
+        let loose = !self.bind || many || matches!(self.hosts, Hosts::Lab(..));
+        if loose && !self.has_option("bind-to") {
             command.args(["--bind-to", "none"]);
         }
         // A root user in a container or a lab is not the danger that Open MPI warns of.
@@ -113,6 +118,14 @@ impl Launch<'_> {
         for name in names {
             command.args(["-x", &name]);
         }
+    }
+
+    /// Whether the user gives the launcher this option, which it takes only once: then that counts.
+    fn has_option(&self, name: &str) -> bool {
+        self.options.iter().filter_map(|o| o.to_str()).any(|option| {
+            let bare = option.strip_prefix("--").or(option.strip_prefix('-'));
+            bare.and_then(|bare| bare.split('=').next()) == Some(name)
+        })
     }
 
     fn enter_lab(&self, command: &mut Command, lab: &Lab, ranks: &[u32]) -> Result<(), CliError> {
@@ -164,4 +177,40 @@ fn ways(lab: &Lab) -> Result<Vec<Way>, CliError> {
     let others = (1..nodes)
         .filter_map(|node| Some(Way { ip: lab.towards(node, 0)?.1, hub: lab.towards(0, node)?.1 }));
     Ok(std::iter::once(first).chain(others).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(options: &[&str]) -> Vec<String> {
+        let install = Install::of(Brand::OpenMpi, (5, 0, 3), "mpiexec");
+        let launch = Launch {
+            install: &install,
+            hosts: Hosts::Here,
+            ranks: 10_000,
+            variables: Vec::new(),
+            preload: None,
+            options: options.iter().map(OsString::from).collect(),
+            program: vec!["program".into()],
+            bind: true,
+        };
+        let (command, _) = launch.command().ok().unwrap();
+        command.get_args().map(|a| a.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn an_option_that_the_user_gives_is_given_once() {
+        let count = |options: &[&str], what: &str| {
+            words(options)
+                .iter()
+                .filter(|word| word.trim_start_matches('-').starts_with(what))
+                .count()
+        };
+        for options in [&[][..], &["--map-by", "node"], &["--map-by=node"], &["-map-by", "node"]] {
+            assert_eq!(count(options, "map-by"), 1, "{options:?}");
+            assert_eq!(count(options, "bind-to"), 1, "{options:?}");
+        }
+        assert_eq!(count(&["--bind-to", "core"], "bind-to"), 1);
+    }
 }
