@@ -106,6 +106,15 @@ impl Install {
         Install { brand, version, mpiexec: mpiexec.into(), mpicc: None, library: None }
     }
 
+    /// The variable that says where its launcher makes its directories, where it makes any.
+    pub fn directories(&self) -> Option<&'static str> {
+        match (self.brand, self.version.0 >= 5) {
+            (Brand::Mpich, _) => None,
+            (Brand::OpenMpi, true) => Some("PRTE_MCA_prte_tmpdir_base"),
+            (Brand::OpenMpi, false) => Some("OMPI_MCA_orte_tmpdir_base"),
+        }
+    }
+
     /// The libfabric that this library uses.
     ///
     /// # Errors

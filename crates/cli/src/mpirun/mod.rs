@@ -134,11 +134,16 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         program,
         bind: true,
     };
-    let (command, setup) = launch.command()?;
+    let (mut command, setup) = launch.command()?;
     let Some(board) = board else {
         show(&launch, &command);
         return Ok(ExitCode::SUCCESS);
     };
+    if local && let Some(name) = install.directories() {
+        // They go with the board, also when the launcher is killed. Left behind, they would make a
+        // later launcher fail that happens to be a process of the same number.
+        command.env(name, board.path().join("launcher"));
+    }
     let status = errand.run(command, setup, &launch, board, args.timeout);
     // The lab of `stage` goes after the job, also after an error.
     drop(launch);
