@@ -14,7 +14,7 @@ mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use weft_sys::process::Setup;
@@ -139,11 +139,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         show(&launch, &command);
         return Ok(ExitCode::SUCCESS);
     };
-    if local && let Some(name) = install.directories() {
-        // They go with the board, also when the launcher is killed. Left behind, they would make a
-        // later launcher fail that happens to be a process of the same number.
-        command.env(name, board.path().join("launcher"));
-    }
+    keep_directories(&mut command, &install, local.then_some(&board));
     let status = errand.run(command, setup, &launch, board, args.timeout);
     // The lab of `stage` goes after the job, also after an error.
     drop(launch);
@@ -151,8 +147,17 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     Ok(ExitCode::from(status?))
 }
 
+/// Has the launcher make its directories in the job's own, which goes with the job also when the
+/// launcher is killed. Left behind, they would make a later launcher fail that happens to be a
+/// process of the same number.
+fn keep_directories(command: &mut Command, install: &Install, board: Option<&Board>) {
+    if let (Some(name), Some(board)) = (install.directories(), board) {
+        command.env(name, board.path().join("launcher"));
+    }
+}
+
 /// Writes what would be started; the job's key is not among it.
-fn show(launch: &Launch<'_>, command: &std::process::Command) {
+fn show(launch: &Launch<'_>, command: &Command) {
     for (name, value) in launch.variables.iter().filter(|(name, _)| name != "WEFT_JOB_KEY") {
         println!("{name}={value}");
     }
