@@ -22,11 +22,6 @@ STRESS_S=${STRESS_S:-10}
 # No step takes longer than this unless it hangs.
 LIMIT_S=${LIMIT_S:-600}
 export PYTHONDONTWRITEBYTECODE=1
-# Open MPI's launcher names its directories after its process, and fails if one is there already:
-# those of launchers that were killed are left behind.
-TMPDIR=$(mktemp -d)
-export TMPDIR
-trap 'rm -rf "$TMPDIR"' EXIT
 
 say() { printf '%s\n' "$*" | tee -a "$log"; }
 
@@ -132,7 +127,7 @@ collectives() {
     local mpi=$1 least=$2 options=(--threads)
     shift 2
     case " $* $(without "$mpi" collectives-lab) " in
-    *" --lab "*" windows "*) options+=(--no-windows) ;;
+    *" --lab "*windows*) options+=(--no-windows) ;;
     esac
     mpirun --collectives "$@" -- "$out/collectives-$mpi" --seed "$RANDOM" --rounds 60 \
         --weft "$least" "${options[@]}"

@@ -64,7 +64,7 @@ pub(crate) struct Patience {
     spin_ns: u64,
     /// How long the next wait spins: [`Patience::spin_ns`], or [`REACH`] times that.
     reach_ns: u64,
-    /// Ranks outnumber cores by count: no probing, always sleep at once.
+    /// Ranks outnumber cores by count: no wait spins, and nothing is probed.
     outnumbered: bool,
     /// Waits that are still not to spin because a yield let somebody else run.
     crowded: u32,
