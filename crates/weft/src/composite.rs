@@ -280,6 +280,10 @@ impl Device for Composite {
         at.is_some_and(|at| self.devices[at].ring(peers))
     }
 
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        self.devices[self.of(peer)?].address(peer)
+    }
+
     fn is_timed(&self) -> bool {
         self.devices.iter().any(|d| d.is_timed())
     }

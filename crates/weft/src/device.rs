@@ -285,6 +285,14 @@ pub trait Device: Send {
     /// is none. `now_ns` is the monotonic clock, at most a little old.
     fn poll(&mut self, now_ns: u64) -> bool;
 
+    /// The address that a peer was associated by.
+    fn address(&self, peer: PeerId) -> Option<&Address>;
+
+    /// What people call a peer: the process and its host.
+    fn peer_name(&self, peer: PeerId) -> String {
+        self.address(peer).map_or_else(|| "unknown".into(), |address| address.to_string())
+    }
+
     /// Whether something here goes by the clock within less than milliseconds: then polls want the
     /// time as it is.
     fn is_timed(&self) -> bool {

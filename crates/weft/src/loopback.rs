@@ -96,6 +96,10 @@ impl Device for Loopback {
         peer == self.peer
     }
 
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        (peer == self.peer).then_some(&self.me)
+    }
+
     fn reaches(&self, address: &Address) -> bool {
         (address.node, address.nonce, address.port) == (self.me.node, self.me.nonce, self.me.port)
     }

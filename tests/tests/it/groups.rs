@@ -291,8 +291,37 @@ fn a_member_that_ends_is_named_and_one_that_is_through_is_no_loss() {
             error,
             Error::PeerClosed { peer: PeerId(2), .. } | Error::PeerDead { peer: PeerId(2), .. }
         );
-        assert!(named, "{error}");
+        assert!(named && error.to_string().contains("process "), "{error}");
         assert_eq!(group.barrier().unwrap_err(), error, "and so for ever");
+    });
+}
+
+#[test]
+fn a_death_that_another_member_tells_of_is_told_by_name() {
+    let told = AtomicU64::new(0);
+    each(ether(3, None), |endpoint| {
+        let group = Group::all(endpoint, &GroupOptions::default()).unwrap();
+        group.barrier().unwrap();
+        if endpoint.rank() == 0 {
+            let (peer, name, why) = (PeerId(2), "its name here".into(), "it was seen".into());
+            group.give_up(&Error::PeerDead { peer, name, why });
+        }
+        let error = loop {
+            if let Some(error) = group.failure() {
+                break error;
+            }
+            endpoint.progress();
+            thread::yield_now();
+        };
+        let Error::PeerDead { peer: PeerId(2), name, .. } = &error else { panic!("{error}") };
+        let wanted = if endpoint.rank() == 0 { "its name" } else { "process " };
+        assert!(endpoint.rank() == 2 || name.contains(wanted), "{error}");
+        // Nobody leaves before all have been told.
+        told.fetch_add(1, Ordering::SeqCst);
+        while told.load(Ordering::SeqCst) < 3 {
+            endpoint.progress();
+            thread::yield_now();
+        }
     });
 }
 

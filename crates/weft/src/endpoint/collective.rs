@@ -22,6 +22,7 @@ use super::ops::{Owner, State, Status};
 use super::work::{EndpointWork, Outgoing, Started};
 use crate::collective::Operator;
 use crate::collective::exchange::{Act, Area, Exchange, Move, Round, Span, What};
+use crate::device::Device;
 use crate::error::Error;
 
 /// In `flags`: the sender has failed; `data` is 1 + the rank that died, or 0.
@@ -62,11 +63,12 @@ impl Team {
     }
 
     /// What another rank says when it gives up.
-    fn said(&self, data: u64, by: PeerId) -> Error {
-        match data.checked_sub(1) {
+    fn said(&self, data: u64, by: PeerId, device: &dyn Device) -> Error {
+        let dead = data.checked_sub(1).map(|dead| self.peer(dead as u32));
+        match dead {
             Some(dead) => Error::PeerDead {
-                peer: self.peer(dead as u32),
-                name: "a rank of the same collective operation".into(),
+                peer: dead,
+                name: device.peer_name(dead),
                 why: match &self.members {
                     None => format!("rank {by} says so"),
                     Some(_) => "another member says so".into(),
@@ -294,10 +296,10 @@ impl Running {
     }
 
     /// Whether a message is what its receiver waits for.
-    fn check(&self, status: &Status, wanted: usize) -> Result<(), Error> {
+    fn check(&self, status: &Status, wanted: usize, device: &dyn Device) -> Result<(), Error> {
         let peer = PeerId(status.source);
         if status.envelope.flags & FAILED != 0 {
-            return Err(self.team.said(status.envelope.data, peer));
+            return Err(self.team.said(status.envelope.data, peer, device));
         }
         if status.envelope.data != self.digest || status.len != wanted {
             return Err(Error::Mismatch { peer, why: "does something else".into() });
@@ -329,7 +331,8 @@ impl EndpointWork {
         }
         let dead = envelope.data.checked_sub(1).map(|dead| team.peer(dead as u32));
         let own = dead.and_then(|dead| self.death(dead)).cloned();
-        let error = own.unwrap_or_else(|| team.said(envelope.data, source));
+        let told = || team.said(envelope.data, source, &*self.device);
+        let error = own.unwrap_or_else(told);
         self.break_all(id, &error);
     }
 
@@ -421,10 +424,12 @@ impl EndpointWork {
     fn part_ended(&mut self, running: &mut Running, side: Side, result: Result<Status, Error>) {
         let wanted = running.round().and_then(|round| round.receive).map_or(0, |m| m.span.len);
         let checked = match (&result, side) {
-            (Ok(status), Side::Receive) => running.check(status, wanted),
+            (Ok(status), Side::Receive) => running.check(status, wanted, &*self.device),
             (Ok(_), Side::Send) => Ok(()),
             // A receive that is too short has met a message that is none of ours.
-            (Err(Error::Truncated { status, .. }), _) => running.check(status, wanted),
+            (Err(Error::Truncated { status, .. }), _) => {
+                running.check(status, wanted, &*self.device)
+            }
             (Err(error), _) => Err(error.clone()),
         };
         // A message that was taken back is followed by why.

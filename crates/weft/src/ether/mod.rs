@@ -127,8 +127,7 @@ impl Ether {
 
     /// The error for a peer that is gone.
     fn death(&self, peer: PeerId, cause: Cause) -> Error {
-        let address = self.peers.get(peer.index()).copied().flatten();
-        let name = address.map_or_else(|| "unknown".into(), |a| a.to_string());
+        let name = self.peer_name(peer);
         match cause {
             Cause::Closed => Error::PeerClosed { peer, name },
             cause => Error::PeerDead { peer, name, why: cause.to_string() },
@@ -439,6 +438,10 @@ impl Device for Ether {
 
     fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> Result<(), SendError> {
         self.send_datagram(peer, Some(wire), bytes)
+    }
+
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        self.peers.get(peer.index())?.as_ref()
     }
 
     fn is_timed(&self) -> bool {

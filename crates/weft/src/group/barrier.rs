@@ -206,7 +206,7 @@ impl Run {
         if what == what::LEFT {
             self.finish(number, out);
             if let Some(&peer) = out.team.peers.get((slot as usize).wrapping_sub(1)) {
-                self.fail(told_of(peer, from), Some(slot - 1));
+                self.fail(told_of(peer, from, out), Some(slot - 1));
             }
             return true;
         }
@@ -279,7 +279,7 @@ impl Run {
 }
 
 #[cold]
-fn told_of(peer: PeerId, by: u32) -> Error {
-    let name = "a member of this group".into();
+fn told_of(peer: PeerId, by: u32, out: &Outlet<'_>) -> Error {
+    let name = out.device.peer_name(peer);
     Error::PeerDead { peer, name, why: format!("member {by} has found it gone") }
 }

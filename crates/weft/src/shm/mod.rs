@@ -307,6 +307,10 @@ impl Device for Shm {
         Caps { eager_max: EAGER_MAX, announce_from, free_poll: true }
     }
 
+    fn address(&self, peer: PeerId) -> Option<&Address> {
+        Some(&self.peers[self.at(peer)?].address)
+    }
+
     fn reaches(&self, address: &Address) -> bool {
         address.node == self.me.node && address.port != 0 && address.port != self.me.port
     }
