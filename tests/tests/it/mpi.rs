@@ -81,6 +81,22 @@ fn programs_run_on_weft_between_nodes_whatever_the_cable_does() {
     }
 }
 
+/// With a session for each node, Linux would share the cores out by node, and ranks that wait
+/// politely would stand still until others take them for dead.
+#[test]
+fn the_nodes_of_a_lab_share_a_session_under_open_mpi() {
+    let _turn = alone();
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    let options = &[OWN, &["--mpi", "openmpi"]].concat();
+    let run = Run { options, lab: Some(&lab), ..here(2) };
+    let sixth = ["-c", "cut -d ' ' -f 6 /proc/self/stat"];
+    let done = run.output(std::path::Path::new("sh"), &sixth);
+    let said = String::from_utf8_lossy(&done.stdout);
+    let sessions: Vec<&str> = said.lines().collect();
+    let ended = String::from_utf8_lossy(&done.stderr);
+    assert!(sessions.len() == 2 && sessions[0] == sessions[1], "{said}{ended}");
+}
+
 /// Starts three ranks that take steps, and waits until they do.
 fn stepping(run: &Run<'_>, mpi: &Mpi) -> (Job, Vec<u32>) {
     let mut job = run.start(&steps(mpi), &[]);

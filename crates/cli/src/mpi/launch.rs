@@ -144,6 +144,12 @@ impl Launch<'_> {
             Brand::OpenMpi => {
                 launcher.stand_in(command, self.agent_option());
                 command.args(["--host", &hosts]);
+                // The nodes of a lab share cores. With a session for each, Linux would share them
+                // out by session (autogroups), and ranks that wait politely would stand still for
+                // up to seconds, so that others take them for dead.
+                if !self.has_option("leave-session-attached") {
+                    command.arg("--leave-session-attached");
+                }
             }
         }
         Ok(())
