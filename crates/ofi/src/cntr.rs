@@ -55,11 +55,11 @@ impl Counter {
     }
 
     fn read(&self) -> u64 {
-        self.sources.progress();
-        let value = self.value.load(Ordering::Acquire);
-        if self.seen.swap(value, Ordering::Relaxed) == value {
-            self.sources.idle();
-        } else {
+        let mut value = self.peek();
+        if self.seen.load(Ordering::Relaxed) == value && self.sources.idle() {
+            value = self.peek();
+        }
+        if self.seen.swap(value, Ordering::Relaxed) != value {
             self.sources.found();
         }
         value

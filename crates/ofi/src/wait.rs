@@ -90,15 +90,14 @@ impl Sources {
         }
     }
 
-    /// The user has found nothing, and will look again: it gives way to others.
+    /// The user has found nothing, and will look again: it gives way to others, at times. `true` if
+    /// it has, so that something may have come meanwhile.
     #[inline]
-    pub fn idle(&self) {
+    pub fn idle(&self) -> bool {
         let rounds = self.rounds.load(Ordering::Relaxed).saturating_add(1);
         self.rounds.store(rounds, Ordering::Relaxed);
         let first = self.list.enter().first().cloned();
-        if let Some(live) = first {
-            live.endpoint.idle(rounds);
-        }
+        first.is_some_and(|live| live.endpoint.idle(rounds))
     }
 
     /// There is something: wakes the user if it sleeps.

@@ -1,7 +1,6 @@
 //! The station: the lock around a context's state, polite waiting on it, and the tender thread that
 //! makes progress while the program does something else.
 
-use std::cell::Cell;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -37,10 +36,9 @@ const IDLE_ROUNDS: u32 = 16;
 /// hold a lock of its own meanwhile.
 const IDLE_SLEEP_NS: u64 = 1_000_000;
 
-thread_local! {
-    /// Whether this thread has asked for short turns.
-    static SHORT_TURNS: Cell<bool> = const { Cell::new(false) };
-}
+/// Each so many times that calls give way in a crowd, the calling thread asks for short turns: it
+/// may be another one than the last time.
+const SHORT_TURNS_INTERVAL: u32 = 256;
 
 /// Has the kernel give this thread short turns. Where others compute on the same cores, a yield
 /// costs as much as one, and so does waking up (measured: collective operations of 5 ranks of 2
@@ -116,6 +114,8 @@ pub(crate) struct Station<W: Work> {
     patience: Mutex<Patience>,
     /// [`Patience::polls`], for those who have no time for a lock.
     polls: AtomicU32,
+    /// How often a call has given way in a crowd. Not exact when threads do so at once.
+    turns: AtomicU32,
     /// What a sleeping call watches; whoever finds it taken by another thread naps instead.
     sleeper: Mutex<Sleeper>,
     /// Waits that ended without sleep since the last sleep on descriptors.
@@ -184,7 +184,9 @@ impl<W: Work> Station<W> {
         let polls = AtomicU32::new(patience.polls());
         let patience = Mutex::new(patience);
         let brisk = AtomicU32::new(BRISK_WAITS);
-        Ok(Station { shared, patience, polls, sleeper, brisk, tender: Some(tender), wakers })
+        let turns = AtomicU32::new(0);
+        let tender = Some(tender);
+        Ok(Station { shared, patience, polls, turns, sleeper, brisk, tender, wakers })
     }
 
     /// The state, for one call of the program.
@@ -266,8 +268,12 @@ impl<W: Work> Station<W> {
     /// Lets others run who want to, at `now`, and learns whether there are any; gives the time.
     /// Where it is known that there are (`crowded`), nothing is learnt.
     fn give_way(&self, now: u64, crowded: bool) -> u64 {
-        if crowded && !SHORT_TURNS.replace(true) {
-            take_short_turns();
+        if crowded {
+            let turns = self.turns.load(Ordering::Relaxed);
+            self.turns.store(turns.wrapping_add(1), Ordering::Relaxed);
+            if turns.is_multiple_of(SHORT_TURNS_INTERVAL) {
+                take_short_turns();
+            }
         }
         cpu::yield_now();
         let then = now_ns();
@@ -290,14 +296,12 @@ impl<W: Work> Station<W> {
 
     /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row.
     #[inline]
-    pub(crate) fn idle(&self, rounds: u32) {
+    pub(crate) fn idle(&self, rounds: u32) -> bool {
         let crowded = self.polls.load(Ordering::Relaxed) == CROWDED_POLLS;
-        if crowded || rounds.is_multiple_of(IDLE_ROUNDS) {
-            self.idle_now(rounds);
-        }
+        (crowded || rounds.is_multiple_of(IDLE_ROUNDS)) && self.idle_now(rounds)
     }
 
-    fn idle_now(&self, rounds: u32) {
+    fn idle_now(&self, rounds: u32) -> bool {
         let now = now_ns();
         let next = self.patience(|p| p.idle(rounds, now));
         match next {
@@ -317,6 +321,7 @@ impl<W: Work> Station<W> {
                 self.patience(|p| p.idled(now));
             }
         }
+        next != Next::Spin
     }
 
     /// The program goes to sleep somewhere else: the tender is to take over at once.

@@ -46,7 +46,8 @@ impl Cq {
         &self.queue
     }
 
-    /// Looks once, makes progress, and looks again.
+    /// Looks once, makes progress, and looks again; and once more if it has given way to others
+    /// then, who may have brought something.
     ///
     /// # Safety
     /// As for [`Queue::take`].
@@ -58,12 +59,14 @@ impl Cq {
         sources: *mut fi_addr_t,
     ) -> Result<usize, Fail> {
         let queue = &*self.queue;
-        for again in [false, true] {
+        for turn in 0..3 {
             // SAFETY: the caller's promise.
             let taken = unsafe { queue.take(into.cast(), count, sources) };
             match taken {
-                Ok(None) if again => queue.sources().idle(),
                 Ok(None) => {
+                    if turn == 2 || turn == 1 && !queue.sources().idle() {
+                        break;
+                    }
                     queue.sources().progress();
                 }
                 Ok(Some(taken)) => {

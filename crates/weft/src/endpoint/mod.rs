@@ -148,10 +148,10 @@ impl Endpoint {
     /// For a caller who asks again and again whether something has happened, and never sleeps:
     /// called after each time that nothing had, with how often that was in a row, it gives the
     /// processor away where others need it, and sleeps for a moment, or until something arrives,
-    /// after long.
+    /// after long. `true` if it did, so that another look may find something.
     #[inline]
-    pub fn idle(&self, rounds: u32) {
-        self.station.idle(rounds);
+    pub fn idle(&self, rounds: u32) -> bool {
+        self.station.idle(rounds)
     }
 
     /// Sets `signal` from now on when something happens for the boundary while it makes no calls.
