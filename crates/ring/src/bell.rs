@@ -1,6 +1,6 @@
 //! The doorbell: a word that says whether, and how, its owner sleeps, and whether it was rung.
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::{Memory, RingError};
 
 /// How the owner of a doorbell wants to be woken.
@@ -12,8 +12,8 @@ pub enum Sleep {
     Descriptor = 2,
 }
 
-/// The word of an owner who is awake, and to whom nobody has rung since [`Bell::hush`].
-const QUIET: u32 = 3;
+/// The word of an owner who is awake, and has it noted who rings.
+const NOTING: u32 = 3;
 
 /// A doorbell. One process owns and arms it; all that send to it hold a clone and ring it.
 ///
@@ -21,9 +21,9 @@ const QUIET: u32 = 3;
 /// news visible, then [`Bell::ring`]. A fence on both sides sees to it that the owner sees the news
 /// or the other sees the owner asleep, whatever their timing.
 ///
-/// An owner with much to look at saves itself most of that: after [`Bell::hush`] it looks once, and
-/// as long as the bell [is quiet](Bell::is_quiet) there is nothing new. It then sleeps by
-/// [`Bell::arm_quiet`], and on waking asks [`Bell::wake_up`] whether it was rung.
+/// An owner with much to look at saves itself most of that: after [`Bell::note`] it looks once, and
+/// from then on only at what comes from the [callers](Bell::callers) that have rung. It then sleeps
+/// by [`Bell::arm_noting`], and on waking goes on by [`Bell::wake_up`].
 #[derive(Clone)]
 pub struct Bell {
     mem: Memory,
@@ -46,55 +46,83 @@ impl Bell {
         self.mem.word32(0)
     }
 
+    /// A bit for each caller that was noted.
+    fn noted(&self) -> &AtomicU64 {
+        self.mem.word(8)
+    }
+
+    /// The bit of the caller with this number. Several callers may have one bit.
+    #[inline]
+    pub fn bit(caller: u16) -> u64 {
+        1 << (caller % 64)
+    }
+
     /// The owner is about to sleep. It must now look at everything that could wake it once more.
     pub fn arm(&self, sleep: Sleep) {
         self.word().store(sleep as u32, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// The owner is awake.
+    /// The owner is awake, and looks at everything by itself.
     #[inline]
     pub fn disarm(&self) {
         self.word().store(0, Ordering::Relaxed);
     }
 
-    /// The owner is awake, and about to look at everything: from now on the first ring is noted.
-    pub fn hush(&self) {
-        self.word().store(QUIET, Ordering::Relaxed);
+    /// The owner is awake, and about to look at everything: from now on callers are noted.
+    pub fn note(&self) {
+        self.word().store(NOTING, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether nobody has rung since [`Bell::hush`].
+    /// The [bits](Bell::bit) of those who have rung since this was asked last.
     #[inline]
-    pub fn is_quiet(&self) -> bool {
-        self.word().load(Ordering::Relaxed) == QUIET
-    }
-
-    /// The owner is about to sleep, and need not look again at what whoever changes it rings for.
-    /// `false`: somebody has rung since [`Bell::hush`], and the bell is not armed.
-    pub fn arm_quiet(&self, sleep: Sleep) -> bool {
-        let (from, to) = (QUIET, sleep as u32);
-        let armed = self.word().compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        armed.is_ok()
-    }
-
-    /// The owner is awake after it was armed for `sleep`. Whether nobody has rung: then the bell is
-    /// as after [`Bell::hush`].
-    pub fn wake_up(&self, sleep: Sleep) -> bool {
-        let (from, to) = (sleep as u32, QUIET);
-        let order = (Ordering::AcqRel, Ordering::Relaxed);
-        match self.word().compare_exchange(from, to, order.0, order.1) {
-            Ok(_) => true,
-            Err(now) => now == QUIET,
+    pub fn callers(&self) -> u64 {
+        match self.noted().load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.noted().swap(0, Ordering::AcqRel),
         }
     }
 
-    /// Wakes the owner, if it sleeps, as [`Bell::ring`] does, but for something that it does not
-    /// look for where others ring: the bell stays quiet.
+    /// The owner is about to sleep, and need not look again at what its callers ring for. `false`:
+    /// somebody has rung, and the bell is not armed.
+    pub fn arm_noting(&self, sleep: Sleep) -> bool {
+        self.arm(sleep);
+        let armed = self.noted().load(Ordering::Relaxed) == 0;
+        if !armed {
+            self.wake_up();
+        }
+        armed
+    }
+
+    /// The owner of a bell that notes is awake again.
+    pub fn wake_up(&self) {
+        self.word().store(NOTING, Ordering::Relaxed);
+    }
+
+    /// Wakes the owner, if it sleeps, for something that comes from no caller.
     #[inline]
     pub fn nudge(&self) -> Option<Sleep> {
         fence(Ordering::SeqCst);
+        self.wake()
+    }
+
+    /// The caller tells the owner that there is news from it. `Some`: the owner sleeps, and the
+    /// caller must wake it in that way; of several callers, one is told so.
+    #[inline]
+    pub fn ring(&self, caller: u16) -> Option<Sleep> {
+        fence(Ordering::SeqCst);
+        if self.word().load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.noted().fetch_or(Bell::bit(caller), Ordering::AcqRel);
+        // The owner may have gone to sleep meanwhile, and have seen no bit before.
+        fence(Ordering::SeqCst);
+        self.wake()
+    }
+
+    #[inline]
+    fn wake(&self) -> Option<Sleep> {
         let now = self.word().load(Ordering::Relaxed);
         let sleep = match now {
             1 => Sleep::Futex,
@@ -102,24 +130,7 @@ impl Bell {
             _ => return None,
         };
         let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let woken = self.word().compare_exchange(now, QUIET, order.0, order.1);
+        let woken = self.word().compare_exchange(now, NOTING, order.0, order.1);
         woken.is_ok().then_some(sleep)
-    }
-
-    /// Tells the owner that there is news. `Some`: it sleeps, and the caller must wake it in that
-    /// way; of several callers, one is told so.
-    #[inline]
-    pub fn ring(&self) -> Option<Sleep> {
-        fence(Ordering::SeqCst);
-        if self.word().load(Ordering::Relaxed) == 0 { None } else { self.wake() }
-    }
-
-    #[cold]
-    fn wake(&self) -> Option<Sleep> {
-        match self.word().swap(0, Ordering::AcqRel) {
-            1 => Some(Sleep::Futex),
-            2 => Some(Sleep::Descriptor),
-            _ => None,
-        }
     }
 }

@@ -86,7 +86,7 @@ fn no_wake_up_is_lost() {
         let theirs = bell.clone();
         let sender = thread::spawn(move || {
             producer.push(1, Head::default(), &[]).unwrap();
-            theirs.ring()
+            theirs.ring(0)
         });
         bell.arm(Sleep::Futex);
         let sleeps = consumer.peek().unwrap().is_none();
@@ -182,7 +182,7 @@ fn no_wake_up_by_the_turn_line_is_lost() {
         let theirs = bell.clone();
         let sender = thread::spawn(move || {
             a.push(1, Head::default(), &[1]).unwrap();
-            theirs.ring()
+            theirs.ring(0)
         });
         bell.arm(Sleep::Futex);
         let sleeps = b.peek().unwrap().is_none();
@@ -193,8 +193,8 @@ fn no_wake_up_by_the_turn_line_is_lost() {
     });
 }
 
-/// The same for an owner who goes by whether it was rung since it hushed the bell: it looks once,
-/// and never sleeps with something in its ring.
+/// The same for an owner who has its callers noted: it looks once, and from then on only where
+/// somebody has rung. It never sleeps with something in its ring that it does not know of.
 #[test]
 fn no_wake_up_is_lost_by_who_looks_once() {
     model(|| {
@@ -203,19 +203,36 @@ fn no_wake_up_is_lost_by_who_looks_once() {
         let ring = bell.clone();
         let sender = thread::spawn(move || {
             producer.push(1, Head(10, 0, 0), &[]).unwrap();
-            ring.ring()
+            ring.ring(5)
         });
-        bell.hush();
+        bell.note();
         let found = consumer.peek().unwrap().is_some();
-        let asleep = !found && bell.arm_quiet(Sleep::Futex);
+        let asleep = !found && bell.arm_noting(Sleep::Futex);
         let woken = sender.join().unwrap();
         if asleep {
             assert_eq!(woken, Some(Sleep::Futex));
-            assert!(!bell.wake_up(Sleep::Futex));
-        } else {
-            assert_eq!(woken, None);
+            bell.wake_up();
         }
+        assert!(found || bell.callers() == Bell::bit(5));
         assert!(found || consumer.peek().unwrap().is_some());
+    });
+}
+
+/// Of two callers at once none is forgotten, and one at most wakes the owner.
+#[test]
+fn no_caller_is_forgotten() {
+    model(|| {
+        let bell = Bell::new(Memory::zeroed(64)).unwrap();
+        bell.note();
+        let (one, two) = (bell.clone(), bell.clone());
+        let one = thread::spawn(move || one.ring(1));
+        let two = thread::spawn(move || two.ring(2));
+        let asleep = bell.arm_noting(Sleep::Futex);
+        let early = if asleep { 0 } else { bell.callers() };
+        let woken = [one.join().unwrap(), two.join().unwrap()];
+        let wakes = woken.iter().filter(|w| w.is_some()).count();
+        assert!(wakes <= 1 && (wakes == 1 || !asleep));
+        assert_eq!(early | bell.callers(), Bell::bit(1) | Bell::bit(2));
     });
 }
 

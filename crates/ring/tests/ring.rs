@@ -184,35 +184,34 @@ fn memory_that_does_not_fit_is_refused() {
 #[test]
 fn one_of_several_ringers_wakes_the_sleeper_in_the_way_it_asked() {
     let bell = Bell::new(Memory::zeroed(64)).unwrap();
-    assert_eq!(bell.ring(), None);
+    assert_eq!(bell.ring(1), None);
     bell.arm(Sleep::Descriptor);
-    assert_eq!(bell.ring(), Some(Sleep::Descriptor));
-    assert_eq!(bell.ring(), None);
+    assert_eq!(bell.ring(1), Some(Sleep::Descriptor));
+    assert_eq!(bell.ring(2), None);
     bell.arm(Sleep::Futex);
     bell.disarm();
-    assert_eq!(bell.ring(), None);
+    assert_eq!(bell.ring(1), None);
     bell.word().store(77, Ordering::Relaxed);
-    assert_eq!(bell.ring(), None);
+    assert_eq!(bell.ring(1), None);
 }
 
 #[test]
-fn a_hushed_bell_notes_the_first_ring_and_no_nudge() {
+fn callers_are_noted_for_an_owner_who_wants_it() {
     let bell = Bell::new(Memory::zeroed(64)).unwrap();
-    assert!(!bell.is_quiet() && !bell.arm_quiet(Sleep::Futex), "it was not hushed");
-    bell.hush();
-    assert!(bell.is_quiet() && bell.nudge().is_none() && bell.is_quiet());
-    // Asleep: a nudge wakes, and leaves it quiet.
-    assert!(bell.arm_quiet(Sleep::Futex) && !bell.is_quiet());
-    assert_eq!(bell.nudge(), Some(Sleep::Futex));
-    assert!(bell.wake_up(Sleep::Futex) && bell.is_quiet());
-    // Its time was up.
-    assert!(bell.arm_quiet(Sleep::Descriptor) && bell.wake_up(Sleep::Descriptor));
-    // Awake: a ring is noted, and nobody need wake anybody.
-    assert_eq!(bell.ring(), None);
-    assert!(!bell.is_quiet() && !bell.arm_quiet(Sleep::Futex));
-    // Asleep: a ring wakes, and is noted.
-    bell.hush();
-    assert!(bell.arm_quiet(Sleep::Descriptor));
-    assert_eq!((bell.ring(), bell.nudge()), (Some(Sleep::Descriptor), None));
-    assert!(!bell.wake_up(Sleep::Descriptor));
+    bell.ring(1);
+    assert_eq!(bell.callers(), 0, "the owner looks at everything by itself");
+    bell.note();
+    assert_eq!((bell.ring(1), bell.ring(3), bell.nudge()), (None, None, None));
+    assert!(!bell.arm_noting(Sleep::Futex), "there is news");
+    assert_eq!((bell.callers(), bell.callers()), (Bell::bit(1) | Bell::bit(3), 0));
+    // Asleep: a nudge wakes, and nobody is noted.
+    assert!(bell.arm_noting(Sleep::Futex));
+    assert_eq!((bell.nudge(), bell.nudge()), (Some(Sleep::Futex), None));
+    bell.wake_up();
+    assert_eq!(bell.callers(), 0);
+    // Asleep: a ring wakes, and is noted; so is one before the owner is awake again.
+    assert!(bell.arm_noting(Sleep::Descriptor));
+    assert_eq!((bell.ring(64), bell.ring(9)), (Some(Sleep::Descriptor), None));
+    bell.wake_up();
+    assert_eq!(bell.callers(), Bell::bit(0) | Bell::bit(9));
 }

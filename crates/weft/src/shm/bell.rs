@@ -42,7 +42,7 @@ impl Doorbell for OwnBell {
     }
 
     fn ring(&self) {
-        if self.bell.ring() == Some(Sleep::Futex) {
+        if self.bell.nudge() == Some(Sleep::Futex) {
             futex::wake(self.bell.word(), 1);
         }
     }

@@ -363,6 +363,7 @@ impl Shm {
             ends: Duplex::new(outbox.ring, inbox.ring, turn),
             outbox: outbox.shared,
             bell,
+            caller: self.me.port,
             inbox: inbox.shared,
             pid,
             cma,

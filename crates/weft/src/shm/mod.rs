@@ -38,7 +38,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use weft_ring::{Board, Geometry, Sleep};
+use weft_ring::{Bell, Board, Geometry, Sleep};
 use weft_sys::buf::Buf;
 use weft_sys::cpu;
 use weft_sys::epoll::Epoll;
@@ -193,12 +193,16 @@ pub struct Shm {
     cursor: usize,
     hot: [usize; poll::HOT],
     polls: u32,
-    /// Look at all rings once: one of them has rung the bell.
+    /// Look at all rings once.
     sweep: bool,
-    /// Have the bell note changes from this sweep on.
-    hush: bool,
-    /// All rings were found empty, and the bell would have noted a change since.
+    /// Have callers noted from this sweep on.
+    note: bool,
+    /// All rings were found empty since callers are noted: only theirs are looked at.
     quiet: bool,
+    /// The callers whose rings have not been found empty since, by their bits.
+    due: u64,
+    /// The bit of each peer.
+    callers: Vec<u64>,
     /// How the bell is armed, and whether all rings were empty then.
     armed: Option<(Sleep, bool)>,
     closing: bool,
@@ -249,8 +253,10 @@ impl Shm {
             hot: [usize::MAX; poll::HOT],
             polls: 0,
             sweep: false,
-            hush: false,
+            note: false,
             quiet: false,
+            due: 0,
+            callers: Vec::new(),
             armed: None,
             closing: false,
             now_ns: 0,
@@ -292,6 +298,7 @@ impl Shm {
         let at = self.peers.len();
         self.route[peer.index()] = at as u32;
         self.peers.push(Peer::new(peer, address));
+        self.callers.push(Bell::bit(address.port));
         at
     }
 }
@@ -457,8 +464,12 @@ impl Device for Shm {
     }
 
     fn turned(&mut self) {
-        // Where the bell tells of changes, that is enough.
-        self.sweep |= !self.quiet;
+        // Where callers are noted, that is enough; from now on they are.
+        if !self.quiet {
+            self.sweep = true;
+            self.note = true;
+        }
+        self.look_rarely();
     }
 
     fn flush(&mut self, _now_ns: u64) {}

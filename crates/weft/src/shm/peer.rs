@@ -100,6 +100,8 @@ pub(super) struct Line {
     pub(super) outbox: Shared,
     pub(super) inbox: Shared,
     pub(super) bell: Bell,
+    /// This process, to the peer's bell.
+    pub(super) caller: u16,
     /// The peer's process, 0 where it cannot be seen from here.
     pub(super) pid: u32,
     /// Whether cross-memory attach to it works.
@@ -132,7 +134,7 @@ impl Line {
     /// not.
     #[inline]
     pub(super) fn ring(&self) -> bool {
-        match self.bell.ring() {
+        match self.bell.ring(self.caller) {
             None => false,
             Some(sleep) => self.wake(sleep),
         }

@@ -19,8 +19,9 @@ const LOOK_NS: u64 = 1_000_000;
 /// How often while somebody is being connected.
 const LOOK_SOON_NS: u64 = 20_000;
 
-/// The same for who sleeps on the doorbell all the time, and wakes for a message now and then.
-const LOOK_SLEEPER_NS: u64 = 10_000_000;
+/// The same for who sleeps on the doorbell all the time, and wakes for a message now and then, and
+/// for who shares its core with many.
+const LOOK_RARELY_NS: u64 = 10_000_000;
 
 /// How long a process whose socket was closed may take to end: the kernel tells of that only when
 /// it has given its memory back.
@@ -62,8 +63,8 @@ impl Shm {
             Wake::Doorbell => Sleep::Futex,
             Wake::Descriptor => Sleep::Descriptor,
         };
-        let calm = self.quiet && self.streams.is_empty() && self.backlogs == 0;
-        let empty = if calm && self.bell.bell.arm_quiet(sleep) {
+        let calm = self.quiet && self.due == 0 && self.streams.is_empty() && self.backlogs == 0;
+        let empty = if calm && self.bell.bell.arm_noting(sleep) {
             self.queued.is_empty() && self.pulls.is_empty()
         } else {
             self.bell.bell.arm(sleep);
@@ -80,17 +81,22 @@ impl Shm {
         match sleep {
             Sleep::Descriptor => self.next_look_ns = 0,
             // Who sleeps on the doorbell has somebody else to watch the sockets.
-            Sleep::Futex if self.next_look_ns > 0 => {
-                self.next_look_ns = self.next_look_ns.max(self.looked_ns + LOOK_SLEEPER_NS);
-            }
-            Sleep::Futex => {}
+            Sleep::Futex => self.look_rarely(),
         }
-        self.quiet = empty && self.peers.len() > ALL_PEERS && self.bell.bell.wake_up(sleep);
+        self.quiet = empty && self.peers.len() > ALL_PEERS;
         self.sweep = !self.quiet;
-        if self.sweep {
-            self.bell.bell.disarm();
-            // Who has slept will most likely sleep again, having found what it was woken for.
-            self.hush = true;
+        // Who has slept will most likely sleep again, having found what it was woken for.
+        self.note = self.sweep;
+        match self.quiet {
+            true => self.bell.bell.wake_up(),
+            false => self.bell.bell.disarm(),
+        }
+    }
+
+    /// The next look at the sockets need not be soon, unless something is expected there.
+    pub(super) fn look_rarely(&mut self) {
+        if self.next_look_ns > 0 {
+            self.next_look_ns = self.next_look_ns.max(self.looked_ns + LOOK_RARELY_NS);
         }
     }
 
@@ -145,9 +151,11 @@ impl Shm {
 
     /// Something may have changed for which nobody rings.
     pub(super) fn unquiet(&mut self) {
-        self.hush = false;
+        self.note = false;
         if std::mem::take(&mut self.quiet) {
+            self.due = 0;
             self.sweep = true;
+            self.bell.bell.disarm();
         }
     }
 
@@ -187,17 +195,14 @@ impl Shm {
     fn scan(&mut self) -> bool {
         let count = self.peers.len();
         if self.quiet {
-            if self.bell.bell.is_quiet() {
-                return false;
-            }
-            self.unquiet();
+            return self.scan_callers(count);
         }
         if self.sweep && count > ALL_PEERS {
             if self.scan_hot(count) {
                 return true;
             }
-            if self.hush {
-                self.bell.bell.hush();
+            if self.note {
+                self.bell.bell.note();
             }
         }
         if count <= ALL_PEERS || self.sweep {
@@ -210,7 +215,7 @@ impl Shm {
                 }
             }
             self.sweep = false;
-            self.quiet = std::mem::take(&mut self.hush) && count > ALL_PEERS;
+            self.quiet = std::mem::take(&mut self.note) && count > ALL_PEERS;
             return false;
         }
         self.polls = self.polls.wrapping_add(1);
@@ -218,6 +223,22 @@ impl Shm {
             return self.scan_in_turn(count) || self.scan_hot(count);
         }
         self.scan_hot(count) || self.scan_in_turn(count)
+    }
+
+    /// Looks where somebody has rung, and there again until nothing is left.
+    fn scan_callers(&mut self, count: usize) -> bool {
+        self.due |= self.bell.bell.callers();
+        if self.due == 0 {
+            return false;
+        }
+        for _ in 0..count {
+            self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
+            if self.due & self.callers[self.cursor] != 0 && self.take_from(self.cursor) {
+                return true;
+            }
+        }
+        self.due = 0;
+        false
     }
 
     #[inline(never)]
