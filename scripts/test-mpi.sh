@@ -117,6 +117,8 @@ for mpi in "${mpis[@]}"; do
     done
     step "stress $mpi mesh 6" stress "$mpi" "$STRESS_S" -n 6 --lab nodes=3,topology=mesh,links=2 --
     step "stress $mpi lab 2 udp" by_udp stress "$mpi" "$STRESS_S" -n 2 --lab nodes=2 --
+    # Ended at once: rank 0 sends to nobody of the other node, and may not even know those who call it.
+    step "stress $mpi lab 7 called" mpirun -n 7 --lab nodes=2 -- "$out/stress-$mpi" --seconds 0.001
     step "heat $mpi lab 2" mpirun -n 2 --lab nodes=2 -- "$out/examples-$mpi/heat" 40 500
     step "heat $mpi node 5" mpirun -n 5 -- "$out/examples-$mpi/heat" 30 200
 done

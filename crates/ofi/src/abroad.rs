@@ -2,7 +2,10 @@
 //!
 //! Links to other nodes are opened by the first address there that an endpoint is given. But an
 //! application may have several endpoints, and give addresses to one while peers call another: so
-//! from the first such address on, all endpoints of the process are to be found.
+//! from the first such address on, all endpoints of the process are to be found. And it may be
+//! called before it has been given any (Open MPI 4 gives an endpoint the addresses of those that it
+//! sends to): where the launcher has said that there are other nodes, endpoints are to be found from
+//! the beginning.
 
 use std::sync::{Mutex, PoisonError, Weak};
 
@@ -24,6 +27,7 @@ static ABROAD: Mutex<Abroad> = Mutex::new(Abroad { known: false, endpoints: Vec:
 pub fn joined(endpoint: Weak<Live>) {
     let mut abroad = ABROAD.lock().unwrap_or_else(PoisonError::into_inner);
     abroad.endpoints.retain(|other| other.strong_count() > 0);
+    abroad.known |= weft::wireup::spans_nodes();
     if abroad.known {
         welcome(&endpoint);
     }

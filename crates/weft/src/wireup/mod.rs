@@ -224,6 +224,22 @@ impl fmt::Debug for Job {
     }
 }
 
+/// Whether the launcher's environment says that the job has ranks on several nodes.
+pub fn spans_nodes() -> bool {
+    spans(|name| std::env::var(name).ok()?.trim().parse().ok())
+}
+
+fn spans(number: impl Fn(&str) -> Option<u32>) -> bool {
+    // All ranks, and those of this node: Open MPI's launchers, then MPICH's.
+    let pairs =
+        [("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS")];
+    let differ = |(all, here)| Some(number(all)? > number(here)?);
+    let many = |nodes: u32| nodes > 1;
+    pairs.into_iter().find_map(differ).unwrap_or_else(|| {
+        ["SLURM_STEP_NUM_NODES", "SLURM_NNODES"].into_iter().find_map(&number).is_some_and(many)
+    })
+}
+
 fn first_number(names: &[&str]) -> Option<u32> {
     names.iter().find_map(|n| std::env::var(n).ok()?.parse().ok())
 }
@@ -282,4 +298,27 @@ fn join(limit: Duration) -> Result<(Asker, Box<dyn Board>), WireupError> {
         return Ok((pmi.asker(), Box::new(pmi)));
     }
     Ok((asker, Box::new(Pmi1::open(fd, asker)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launchers_say_whether_there_are_other_nodes() {
+        let told = |pairs: &[(&str, u32)]| {
+            spans(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, number)| *number))
+        };
+        assert!(!told(&[]) && !told(&[("PMI_SIZE", 4)]));
+        for (all, here) in [
+            ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+            ("PMI_SIZE", "MPI_LOCALNRANKS"),
+        ] {
+            assert!(told(&[(all, 4), (here, 3)]) && !told(&[(all, 4), (here, 4)]));
+            // Part of a larger allocation.
+            assert!(!told(&[(all, 4), (here, 4), ("SLURM_NNODES", 2)]));
+        }
+        assert!(told(&[("PMI_SIZE", 4), ("SLURM_STEP_NUM_NODES", 2)]));
+        assert!(!told(&[("SLURM_STEP_NUM_NODES", 1), ("SLURM_NNODES", 2)]));
+    }
 }
