@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft::device::{Device, Wake};
+use weft::shm::ShmOptions;
 use weft_sys::clock::now_ns;
 use weft_sys::watch::Watch;
-use weft_wire::PeerId;
+use weft_wire::{JobKey, PeerId};
 
-use crate::ends::{End, Said, options, pair, patiently, tag};
+use crate::ends::{End, Said, options, pair, patiently, pattern, tag};
 
 /// Long enough that a lost wake-up shows as a failure, not as a delay.
 const LONG_NS: u64 = 30_000_000_000;
@@ -130,4 +131,57 @@ fn a_process_that_sleeps_is_rung_from_within() {
     });
     assert!(now_ns() - start < LONG_NS);
     assert_eq!(a.poll(), None);
+}
+
+/// Its callers are noted, and some of them share a bit.
+#[test]
+fn who_gives_way_or_sleeps_hears_each_of_many_peers_in_order() {
+    const PEERS: usize = 70;
+    const EACH: u64 = 150;
+    let (key, options) = (JobKey([3; 16]), ShmOptions::for_peers(PEERS));
+    let mut hub = End::new(options, key);
+    let mut others: Vec<End> = (0..PEERS).map(|_| End::new(options, key)).collect();
+    for (i, other) in others.iter_mut().enumerate() {
+        other.knows(0, &hub.me);
+        hub.knows(i as u32 + 1, &other.me);
+    }
+    let speak = |ends: &mut [End], first: usize| {
+        let mut sent = vec![0; ends.len()];
+        let mut chances = pattern(first as u64 + 1, 1 << 16).into_iter().cycle();
+        patiently(|| {
+            let at = chances.next().unwrap() as usize % ends.len();
+            assert_eq!(ends[at].poll(), None);
+            if sent[at] < EACH && ends[at].try_send(0, tag(sent[at]), &[]).is_some() {
+                sent[at] += 1;
+            }
+            sent.iter().all(|&n| n == EACH).then_some(())
+        });
+    };
+    let mut seen = vec![0; PEERS];
+    std::thread::scope(|scope| {
+        let (one, two) = others.split_at_mut(PEERS / 2);
+        scope.spawn(|| speak(one, 0));
+        scope.spawn(|| speak(two, PEERS / 2));
+        let mut turns = 0u64;
+        while seen.iter().sum::<u64>() < PEERS as u64 * EACH {
+            turns += 1;
+            hub.shm.turned();
+            let said = match hub.poll() {
+                // Connections come over sockets, which nobody watches for it.
+                None if turns.is_multiple_of(3) && !seen.contains(&0) => {
+                    sleep_for(&mut hub, Wake::Doorbell)
+                }
+                None => {
+                    std::thread::yield_now();
+                    continue;
+                }
+                Some(said) => said,
+            };
+            let Said::Message(peer, envelope, _) = said else { panic!("{said:?}") };
+            let from = peer.index() - 1;
+            assert_eq!(envelope, tag(seen[from]));
+            seen[from] += 1;
+        }
+    });
+    assert_eq!(hub.poll(), None);
 }
