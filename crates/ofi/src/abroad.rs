@@ -4,8 +4,8 @@
 //! application may have several endpoints, and give addresses to one while peers call another: so
 //! from the first such address on, all endpoints of the process are to be found. And it may be
 //! called before it has been given any (Open MPI 4 gives an endpoint the addresses of those that it
-//! sends to): where the launcher has said that there are other nodes, endpoints are to be found from
-//! the beginning.
+//! sends to): where the launcher has said that there are other nodes, endpoints are to be found
+//! from the beginning.
 
 use std::sync::{Mutex, PoisonError, Weak};
 
