@@ -104,7 +104,15 @@ impl Bell {
     #[inline]
     pub fn nudge(&self) -> Option<Sleep> {
         fence(Ordering::SeqCst);
-        self.wake()
+        let now = self.word().load(Ordering::Relaxed);
+        let sleep = match now {
+            1 => Sleep::Futex,
+            2 => Sleep::Descriptor,
+            _ => return None,
+        };
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let woken = self.word().compare_exchange(now, NOTING, order.0, order.1);
+        woken.is_ok().then_some(sleep)
     }
 
     /// The caller tells the owner that there is news from it. `Some`: the owner sleeps, and the
@@ -117,20 +125,6 @@ impl Bell {
         }
         self.noted().fetch_or(Bell::bit(caller), Ordering::AcqRel);
         // The owner may have gone to sleep meanwhile, and have seen no bit before.
-        fence(Ordering::SeqCst);
-        self.wake()
-    }
-
-    #[inline]
-    fn wake(&self) -> Option<Sleep> {
-        let now = self.word().load(Ordering::Relaxed);
-        let sleep = match now {
-            1 => Sleep::Futex,
-            2 => Sleep::Descriptor,
-            _ => return None,
-        };
-        let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let woken = self.word().compare_exchange(now, NOTING, order.0, order.1);
-        woken.is_ok().then_some(sleep)
+        self.nudge()
     }
 }

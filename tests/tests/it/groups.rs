@@ -100,6 +100,14 @@ fn each(endpoints: Vec<Endpoint>, f: impl Fn(&Endpoint) + Sync) {
 }
 
 /// Goes through `rounds` barriers; nobody leaves one that another has not entered.
+/// Makes progress until something is so.
+fn until(endpoint: &Endpoint, done: impl Fn() -> bool) {
+    while !done() {
+        endpoint.progress();
+        thread::yield_now();
+    }
+}
+
 fn rounds(group: &Group<'_>, entered: &[AtomicU64], rounds: u64) {
     let me = &entered[group.rank() as usize];
     for round in 1..=rounds {
@@ -306,22 +314,14 @@ fn a_death_that_another_member_tells_of_is_told_by_name() {
             let (peer, name, why) = (PeerId(2), "its name here".into(), "it was seen".into());
             group.give_up(&Error::PeerDead { peer, name, why });
         }
-        let error = loop {
-            if let Some(error) = group.failure() {
-                break error;
-            }
-            endpoint.progress();
-            thread::yield_now();
-        };
+        until(endpoint, || group.failure().is_some());
+        let error = group.failure().unwrap();
         let Error::PeerDead { peer: PeerId(2), name, .. } = &error else { panic!("{error}") };
         let wanted = if endpoint.rank() == 0 { "its name" } else { "process " };
         assert!(endpoint.rank() == 2 || name.contains(wanted), "{error}");
         // Nobody leaves before all have been told.
         told.fetch_add(1, Ordering::SeqCst);
-        while told.load(Ordering::SeqCst) < 3 {
-            endpoint.progress();
-            thread::yield_now();
-        }
+        until(endpoint, || told.load(Ordering::SeqCst) == 3);
     });
 }
 
@@ -349,10 +349,7 @@ fn a_barrier_in_two_phases_is_entered_once() {
             assert_eq!(group.test(), Ok(false));
             entered.store(1, Ordering::SeqCst);
         } else {
-            while entered.load(Ordering::SeqCst) == 0 {
-                endpoint.progress();
-                thread::yield_now();
-            }
+            until(endpoint, || entered.load(Ordering::SeqCst) == 1);
             group.arrive().unwrap();
         }
         group.wait().unwrap();

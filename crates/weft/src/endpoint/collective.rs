@@ -424,10 +424,9 @@ impl EndpointWork {
     fn part_ended(&mut self, running: &mut Running, side: Side, result: Result<Status, Error>) {
         let wanted = running.round().and_then(|round| round.receive).map_or(0, |m| m.span.len);
         let checked = match (&result, side) {
-            (Ok(status), Side::Receive) => running.check(status, wanted, &*self.device),
             (Ok(_), Side::Send) => Ok(()),
             // A receive that is too short has met a message that is none of ours.
-            (Err(Error::Truncated { status, .. }), _) => {
+            (Ok(status), _) | (Err(Error::Truncated { status, .. }), _) => {
                 running.check(status, wanted, &*self.device)
             }
             (Err(error), _) => Err(error.clone()),

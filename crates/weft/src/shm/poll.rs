@@ -87,9 +87,10 @@ impl Shm {
         self.sweep = !self.quiet;
         // Who has slept will most likely sleep again, having found what it was woken for.
         self.note = self.sweep;
-        match self.quiet {
-            true => self.bell.bell.wake_up(),
-            false => self.bell.bell.disarm(),
+        if self.quiet {
+            self.bell.bell.wake_up();
+        } else {
+            self.bell.bell.disarm();
         }
     }
 

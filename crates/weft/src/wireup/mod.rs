@@ -226,7 +226,7 @@ impl fmt::Debug for Job {
 
 /// Whether the launcher's environment says that the job has ranks on several nodes.
 pub fn spans_nodes() -> bool {
-    spans(|name| std::env::var(name).ok()?.trim().parse().ok())
+    spans(number)
 }
 
 fn spans(number: impl Fn(&str) -> Option<u32>) -> bool {
@@ -240,8 +240,12 @@ fn spans(number: impl Fn(&str) -> Option<u32>) -> bool {
     })
 }
 
+fn number(name: &str) -> Option<u32> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
 fn first_number(names: &[&str]) -> Option<u32> {
-    names.iter().find_map(|n| std::env::var(n).ok()?.parse().ok())
+    names.iter().find_map(|name| number(name))
 }
 
 /// A number that the launcher put into the environment.

@@ -124,6 +124,18 @@ pub fn pair(options: ShmOptions) -> (End, End) {
     (a, b)
 }
 
+/// A device, its peer 0 to `count` others, which are its peers from 1 on.
+pub fn star(count: usize) -> (End, Vec<End>) {
+    let (key, options) = (JobKey([1; 16]), ShmOptions::for_peers(count));
+    let mut hub = End::new(options, key);
+    let mut others: Vec<End> = (0..count).map(|_| End::new(options, key)).collect();
+    for (i, other) in others.iter_mut().enumerate() {
+        other.knows(0, &hub.me);
+        hub.knows(i as u32 + 1, &other.me);
+    }
+    (hub, others)
+}
+
 /// Tries until it works; a test that would hang fails instead.
 pub fn patiently<T>(mut f: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(60);

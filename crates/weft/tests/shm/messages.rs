@@ -4,9 +4,9 @@ use weft::device::{Device, SendError};
 use weft::error::Error;
 use weft::shm::{EAGER_MAX, ShmOptions};
 use weft_sys::buf::{Buf, lend};
-use weft_wire::{JobKey, OpId, PeerId, Ticket};
+use weft_wire::{OpId, PeerId, Ticket};
 
-use crate::ends::{End, Said, options, pair, patiently, pattern, tag};
+use crate::ends::{End, Said, options, pair, patiently, pattern, star, tag};
 
 /// Receives an announcement and pulls it into `into`; both ends hear of the end.
 fn pulls(a: &mut End, b: &mut End, expect: (u64, u64), into: Buf) {
@@ -181,14 +181,7 @@ fn a_full_ring_says_so_and_goes_on_when_there_is_room() {
 
 #[test]
 fn thirty_two_peers_at_once_each_in_order() {
-    let key = JobKey([1; 16]);
-    let options = ShmOptions::for_peers(32);
-    let mut hub = End::new(options, key);
-    let mut others: Vec<End> = (0..32).map(|_| End::new(options, key)).collect();
-    for (i, other) in others.iter_mut().enumerate() {
-        other.knows(0, &hub.me);
-        hub.knows(i as u32 + 1, &other.me);
-    }
+    let (mut hub, mut others) = star(32);
     let (mut sent, mut seen) = (vec![0u64; 32], vec![0u64; 32]);
     const EACH: u64 = 500;
     patiently(|| {

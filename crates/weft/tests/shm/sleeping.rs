@@ -3,12 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft::device::{Device, Wake};
-use weft::shm::ShmOptions;
 use weft_sys::clock::now_ns;
 use weft_sys::watch::Watch;
-use weft_wire::{JobKey, PeerId};
+use weft_wire::PeerId;
 
-use crate::ends::{End, Said, options, pair, patiently, pattern, tag};
+use crate::ends::{End, Said, options, pair, patiently, pattern, star, tag};
 
 /// Long enough that a lost wake-up shows as a failure, not as a delay.
 const LONG_NS: u64 = 30_000_000_000;
@@ -138,13 +137,7 @@ fn a_process_that_sleeps_is_rung_from_within() {
 fn who_gives_way_or_sleeps_hears_each_of_many_peers_in_order() {
     const PEERS: usize = 70;
     const EACH: u64 = 150;
-    let (key, options) = (JobKey([3; 16]), ShmOptions::for_peers(PEERS));
-    let mut hub = End::new(options, key);
-    let mut others: Vec<End> = (0..PEERS).map(|_| End::new(options, key)).collect();
-    for (i, other) in others.iter_mut().enumerate() {
-        other.knows(0, &hub.me);
-        hub.knows(i as u32 + 1, &other.me);
-    }
+    let (mut hub, mut others) = star(PEERS);
     let speak = |ends: &mut [End], first: usize| {
         let mut sent = vec![0; ends.len()];
         let mut chances = pattern(first as u64 + 1, 1 << 16).into_iter().cycle();
