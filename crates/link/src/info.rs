@@ -1,7 +1,9 @@
 //! The trait that every link implements, and what a link says about itself.
 
+use std::fmt;
 use std::os::fd::BorrowedFd;
 
+use weft_sys::buf::Buf;
 use weft_wire::{Burst, LinkAddr};
 
 use crate::LinkError;
@@ -13,8 +15,21 @@ pub enum LinkKind {
     Packet,
     /// UDP with segmentation offload.
     Udp,
+    /// TCP-shaped frames with segmentation offload.
+    Tso,
     /// Frames handed over in memory (tests).
     Memory,
+}
+
+impl fmt::Display for LinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LinkKind::Packet => "packet",
+            LinkKind::Udp => "udp",
+            LinkKind::Tso => "tso",
+            LinkKind::Memory => "memory",
+        })
+    }
 }
 
 /// What sending and receiving over a link costs, as data: `rail` chooses by it.
@@ -51,6 +66,10 @@ pub struct LinkInfo {
     pub max_burst: usize,
     /// The most frames that one burst may have.
     pub max_frames: usize,
+    /// Frames on the wire that the longest frame takes; all are lost if one is.
+    pub pieces: usize,
+    /// Whether [`Link::send_from`] takes a frame's end from where it lies.
+    pub gathers: bool,
     /// What it costs.
     pub costs: Costs,
     /// Whether the medium itself finds damaged frames (Ethernet's and UDP's checksums). Where it
@@ -101,6 +120,22 @@ pub trait Link: Send {
     /// When the link is unusable (interface gone or down). What was in `burst` is lost.
     fn send(&mut self, burst: &mut Burst) -> Result<usize, LinkError>;
 
+    /// As [`Link::send`], for a burst whose last frame ends with `len` bytes of `tail` from `at`
+    /// on, which are not in the burst yet.
+    ///
+    /// # Errors
+    /// As for [`Link::send`].
+    fn send_from(
+        &mut self,
+        burst: &mut Burst,
+        tail: &Buf,
+        at: usize,
+        len: usize,
+    ) -> Result<usize, LinkError> {
+        add_tail(burst, tail, at, len);
+        self.send(burst)
+    }
+
     /// Gives the current frame back and moves to the next one; `false` when none has come.
     ///
     /// # Errors
@@ -112,6 +147,30 @@ pub trait Link: Send {
     /// # Panics
     /// If the last poll found none.
     fn frame(&self) -> RxFrame<'_>;
+
+    /// As [`Link::poll`], but the payload that ends the frame may stay with the medium until
+    /// [`Link::fetch`]: for who knows where it belongs.
+    ///
+    /// # Errors
+    /// As for [`Link::poll`].
+    fn poll_head(&mut self) -> Result<bool, LinkError> {
+        self.poll()
+    }
+
+    /// Where in the current frame the payload begins that is still with the medium; in the frame's
+    /// memory anything may be behind that.
+    fn missing_from(&self) -> Option<usize> {
+        None
+    }
+
+    /// Puts the first `len` bytes of the payload that is still with the medium into `into`, from
+    /// `at` on. The others are dropped.
+    ///
+    /// # Errors
+    /// When the medium does not give it, or there is none.
+    fn fetch(&mut self, _into: &Buf, _at: usize, _len: usize) -> Result<(), LinkError> {
+        unreachable!("nothing is missing of any frame of this link")
+    }
 
     /// The frames behind the current one that have come with it, and the bytes of each (the last
     /// may be shorter): for who can do something with many at once. Empty where the link gives them
@@ -147,6 +206,13 @@ pub trait Link: Send {
     fn counters(&self) -> LinkCounters;
 }
 
+/// Copies the end of a burst's last frame to where it belongs.
+pub(crate) fn add_tail(burst: &mut Burst, tail: &Buf, at: usize, len: usize) {
+    let frame = burst.last_mut();
+    let from = frame.len().saturating_sub(len);
+    tail.read(at, &mut frame[from..]);
+}
+
 impl<L: Link + ?Sized> Link for Box<L> {
     fn info(&self) -> &LinkInfo {
         (**self).info()
@@ -156,8 +222,30 @@ impl<L: Link + ?Sized> Link for Box<L> {
         (**self).send(burst)
     }
 
+    fn send_from(
+        &mut self,
+        burst: &mut Burst,
+        tail: &Buf,
+        at: usize,
+        len: usize,
+    ) -> Result<usize, LinkError> {
+        (**self).send_from(burst, tail, at, len)
+    }
+
     fn poll(&mut self) -> Result<bool, LinkError> {
         (**self).poll()
+    }
+
+    fn poll_head(&mut self) -> Result<bool, LinkError> {
+        (**self).poll_head()
+    }
+
+    fn missing_from(&self) -> Option<usize> {
+        (**self).missing_from()
+    }
+
+    fn fetch(&mut self, into: &Buf, at: usize, len: usize) -> Result<(), LinkError> {
+        (**self).fetch(into, at, len)
     }
 
     fn frame(&self) -> RxFrame<'_> {

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `packet` | AF_PACKET with a memory-mapped receive ring, own EtherType | CAP_NET_RAW |
 //! | `udp` | UDP with segmentation offload, IPv4 and IPv6 | none |
+//! | `tso` | frames of up to 64 KiB, which NICs cut as they do with TCP | CAP_NET_RAW |
 //!
 //! A wrapper takes a link and is one: [`Fault`] makes mistakes by a seed, [`Pcap`] records frames
 //! for Wireshark, [`Trace`] tells of each. A [`MemoryHub`]'s links serve tests.
@@ -24,6 +25,7 @@ mod pcap;
 mod rng;
 mod state;
 mod trace;
+mod tso;
 mod udp;
 
 pub use error::LinkError;
@@ -35,4 +37,5 @@ pub use options::{ETHERTYPE, HELLO_PORT, LinkOptions, parse_kinds};
 pub use packet::{PacketLink, packet_right};
 pub use pcap::Pcap;
 pub use trace::{Summary, Trace};
+pub use tso::TsoLink;
 pub use udp::{SMALL_RECEIVE_BUFFER, UdpLink};

@@ -67,6 +67,8 @@ impl MemoryHub {
             headroom: 0,
             max_burst: self.mtu * 16,
             max_frames: 16,
+            pieces: 1,
+            gathers: false,
             costs: Costs {
                 send_ns: 100,
                 receive_ns: 100,

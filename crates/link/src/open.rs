@@ -12,6 +12,7 @@ use crate::options::LinkOptions;
 use crate::packet::PacketLink;
 use crate::pcap::Pcap;
 use crate::trace::Trace;
+use crate::tso::TsoLink;
 use crate::udp::UdpLink;
 
 /// How long to wait for the first IPv6 address of an interface to pass the kernel's check for
@@ -52,7 +53,6 @@ pub fn open_links(options: &LinkOptions) -> OpenLinks {
             match open_link(kind, interface, options) {
                 Ok(link) => opened.links.push(link),
                 Err(error) => {
-                    let kind = if kind == LinkKind::Packet { "packet" } else { "udp" };
                     opened.unusable.push((format!("{kind}:{}", interface.name), error));
                 }
             }
@@ -74,6 +74,7 @@ pub fn open_link(
     match kind {
         LinkKind::Packet => Ok(Box::new(PacketLink::open(interface, options)?)),
         LinkKind::Udp => Ok(Box::new(UdpLink::open(interface, options)?)),
+        LinkKind::Tso => Ok(Box::new(TsoLink::open(interface, options)?)),
         LinkKind::Memory => Err(LinkError::NoInterface { interface: "memory".to_owned() }),
     }
 }

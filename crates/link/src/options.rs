@@ -35,10 +35,10 @@ pub struct LinkOptions {
 }
 
 impl LinkOptions {
-    /// The usual: packet and udp on every usual interface.
+    /// The usual: packet, udp and tso on every usual interface.
     pub fn new(port: u16, job: Option<u32>) -> LinkOptions {
         LinkOptions {
-            kinds: vec![LinkKind::Packet, LinkKind::Udp],
+            kinds: vec![LinkKind::Packet, LinkKind::Udp, LinkKind::Tso],
             filter: InterfaceFilter::default(),
             port,
             job,
@@ -49,7 +49,7 @@ impl LinkOptions {
         }
     }
 
-    /// The usual, changed by `WEFT_LINKS` (`packet`, `udp`, or both with a comma),
+    /// The usual, changed by `WEFT_LINKS` (`packet`, `udp`, `tso`, with commas between),
     /// `WEFT_INTERFACES` (see [`InterfaceFilter`]), and `WEFT_ETHERTYPE` (as `0x88b5`).
     ///
     /// # Errors
@@ -90,11 +90,14 @@ pub fn parse_kinds(list: &str) -> Result<Vec<LinkKind>, LinkError> {
         let kind = match name {
             "packet" => LinkKind::Packet,
             "udp" => LinkKind::Udp,
+            "tso" => LinkKind::Tso,
             _ => {
                 return Err(LinkError::Setting {
                     variable: "WEFT_LINKS",
                     value: list.to_owned(),
-                    why: format!("`{name}` is no kind of link: there are `packet` and `udp`"),
+                    why: format!(
+                        "`{name}` is no kind of link: there are `packet`, `udp` and `tso`"
+                    ),
                 });
             }
         };

@@ -71,6 +71,8 @@ impl PacketLink {
             headroom: ETHERNET_HEADER_LEN,
             max_burst: MAX_FRAMES * (interface.mtu + ETHERNET_HEADER_LEN),
             max_frames: MAX_FRAMES,
+            pieces: 1,
+            gathers: false,
             costs: costs(interface),
             integrity: true,
             free_poll: true,

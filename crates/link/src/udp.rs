@@ -281,6 +281,8 @@ fn describe(interface: &Interface, own: SocketAddr, everyone: Option<LinkAddr>) 
         headroom: 0,
         max_burst: SEND_MAX,
         max_frames: SEGMENTS_MAX,
+        pieces: 1,
+        gathers: false,
         costs: Costs {
             send_ns: 1_800,
             receive_ns: 300,

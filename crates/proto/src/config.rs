@@ -23,6 +23,9 @@ pub struct Config {
     pub push_bytes: u64,
     /// Frames of the first burst of a large message; the later ones grow.
     pub first_burst_frames: usize,
+    /// Bytes of its first frame where one frame takes many on the wire: half a message of 64 KiB,
+    /// so that the receiver copies the first half while the second is sent.
+    pub first_long_bytes: usize,
     /// So long after a frame the peer is held to look for more at once, on links where looking
     /// costs something.
     pub warm_ns: u64,
@@ -31,6 +34,9 @@ pub struct Config {
 
     /// The congestion control of every path.
     pub congestion: Algorithm,
+    /// How long a path whose frames take many on the wire rests after a loss, ns: at first, and at
+    /// most.
+    pub rest_ns: (u64, u64),
     /// Frames on the way before the first acknowledgement. Small: many may send to one at once, and
     /// the buffer of a cheap switch holds about a hundred frames for all.
     pub initial_frames: usize,
@@ -105,9 +111,11 @@ impl Default for Config {
             window_bytes: 512 * 1024,
             push_bytes: 128 * 1024,
             first_burst_frames: 16,
+            first_long_bytes: 33_000,
             warm_ns: 150 * US,
             push_most: 8,
             congestion: Algorithm::Delay,
+            rest_ns: (10 * MS, 5_000 * MS),
             initial_frames: 16,
             ack_every: 32,
             ack_delay_ns: 50 * US,

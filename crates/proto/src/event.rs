@@ -19,6 +19,10 @@ pub struct LinkSpec {
     pub max_burst: usize,
     /// The most frames of a burst.
     pub max_frames: usize,
+    /// Frames on the wire that the longest frame takes; all are lost if one is.
+    pub pieces: usize,
+    /// Whether the end of a frame may stay where the message lies ([`weft_wire::Burst::lend`]).
+    pub gathers: bool,
     /// Processor time to send a burst, ns.
     pub send_ns: u32,
     /// Processor time to receive a frame, ns.
@@ -43,6 +47,8 @@ impl Default for LinkSpec {
             headroom: 0,
             max_burst: 64 * 1024,
             max_frames: 64,
+            pieces: 1,
+            gathers: false,
             send_ns: 1000,
             receive_ns: 300,
             latency_ns: 3000,

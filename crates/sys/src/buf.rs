@@ -288,7 +288,12 @@ impl Buf {
     /// Calls `f(address, bytes done before, length)` for each contiguous run of the range, and
     /// gives the bytes covered.
     #[inline]
-    fn each(&self, offset: usize, want: usize, mut f: impl FnMut(*mut u8, usize, usize)) -> usize {
+    pub(crate) fn each(
+        &self,
+        offset: usize,
+        want: usize,
+        mut f: impl FnMut(*mut u8, usize, usize),
+    ) -> usize {
         let mut skip = offset;
         let mut done = 0;
         for piece in self.pieces() {

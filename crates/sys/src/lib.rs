@@ -18,6 +18,7 @@ pub mod plain;
 pub mod pmix;
 pub mod process;
 pub mod seccomp;
+pub mod tso;
 pub mod udp;
 pub mod unix;
 pub mod watch;

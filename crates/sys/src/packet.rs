@@ -270,11 +270,7 @@ impl PacketSocket {
     /// Frames lost since the socket was opened because the ring was full or a frame was longer than
     /// a slot. One system call.
     pub fn dropped(&self) -> u64 {
-        // The kernel counts from the last time it was asked: `tp_packets`, `tp_drops`.
-        let counts =
-            sockopt::get_words::<2>(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        let drops = counts.map_or(0, |[_, drops]| u64::from(drops));
-        self.dropped.set(self.dropped.get() + drops);
+        self.dropped.set(self.dropped.get() + drops(self.fd.as_raw_fd()));
         self.dropped.get() + self.damaged
     }
 
@@ -290,8 +286,15 @@ impl AsFd for PacketSocket {
     }
 }
 
+/// Frames that a packet socket has lost since this was last asked. One system call.
+pub(crate) fn drops(fd: i32) -> u64 {
+    // `tp_packets`, `tp_drops`.
+    let counts = sockopt::get_words::<2>(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS);
+    counts.map_or(0, |[_, drops]| u64::from(drops))
+}
+
 /// Receives what is sent to a group address, on one interface.
-fn join(fd: i32, index: u32, group: [u8; 6]) -> io::Result<()> {
+pub(crate) fn join(fd: i32, index: u32, group: [u8; 6]) -> io::Result<()> {
     let mut address = [0; 8];
     address[..6].copy_from_slice(&group);
     let request = libc::packet_mreq {
@@ -304,7 +307,7 @@ fn join(fd: i32, index: u32, group: [u8; 6]) -> io::Result<()> {
 }
 
 /// Binds to an interface and an EtherType: from now on frames come.
-fn bind(fd: i32, index: u32, ethertype: u16) -> io::Result<()> {
+pub(crate) fn bind(fd: i32, index: u32, ethertype: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: ethertype.to_be(),

@@ -208,6 +208,16 @@ impl Device for Composite {
         self.device(peer)?.announce(peer, envelope, payload, op)
     }
 
+    fn announce_buffered(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &Buf,
+        op: OpId,
+    ) -> Result<bool, SendError> {
+        self.device(peer)?.announce_buffered(peer, envelope, payload, op)
+    }
+
     fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId) {
         let at = self.of(peer).expect("an announcement came from an associated peer");
         self.stirred |= self.own == Some(at);

@@ -197,6 +197,21 @@ pub trait Device: Send {
         op: OpId,
     ) -> Result<(), SendError>;
 
+    /// As [`Device::announce`], but the device may copy the payload where that costs less than to
+    /// wait. `true`: it has; the memory is free, and no event comes for `op`.
+    ///
+    /// # Errors
+    /// As for [`Device::reserve`].
+    fn announce_buffered(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &Buf,
+        op: OpId,
+    ) -> Result<bool, SendError> {
+        self.announce(peer, envelope, payload, op).map(|()| false)
+    }
+
     /// Brings the first `into.len()` bytes of an announced message into `into` (fewer than
     /// announced is allowed: the rest is dropped, and the sender's operation ends as well); `op`
     /// then ends in [`Event::Done`] or [`Event::Failed`].

@@ -45,7 +45,7 @@ pub const KNOWN: &[Variable] = &[
         "network interfaces to use or to leave alone",
     ),
     variable("WEFT_JOB_KEY", "32 hexadecimal digits", "the key of an MPI job, from its launcher"),
-    variable("WEFT_LINKS", "packet,udp", "kinds of links to use, best first"),
+    variable("WEFT_LINKS", "packet,udp,tso", "kinds of links to use, best first"),
     variable("WEFT_LOG", "error, warn, info, debug, trace", "what is logged to standard error"),
     variable("WEFT_LOGP", "o_s,L,o_r,g in us", "what a datagram costs, to choose barriers by"),
     variable("WEFT_MPIRUN", "set by `weft mpirun`", "marks the processes of an MPI job"),

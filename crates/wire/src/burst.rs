@@ -1,6 +1,6 @@
 //! Several frames to one destination, laid out so that a link can send them with one call.
 
-use crate::LinkAddr;
+use crate::{LinkAddr, OpId};
 
 /// A burst of frames for one destination in one buffer: every frame takes `stride` bytes, of which
 /// the first `headroom` belong to the link (for an Ethernet header, say), and only the last frame
@@ -16,6 +16,18 @@ pub struct Burst {
     headroom: usize,
     stride: usize,
     count: usize,
+    tail: Option<Tail>,
+}
+
+/// The end of a burst's last frame where it has not been copied to the rest: bytes of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tail {
+    /// Whose payload.
+    pub op: OpId,
+    /// From where on.
+    pub offset: u64,
+    /// Bytes.
+    pub len: usize,
 }
 
 impl Burst {
@@ -28,6 +40,7 @@ impl Burst {
             headroom: 0,
             stride: 0,
             count: 0,
+            tail: None,
         }
     }
 
@@ -39,6 +52,7 @@ impl Burst {
         self.len = 0;
         self.stride = 0;
         self.count = 0;
+        self.tail = None;
     }
 
     /// The most bytes that it can hold.
@@ -120,6 +134,17 @@ impl Burst {
         }
         let start = self.stride * (self.count - 1) + self.headroom;
         &mut self.bytes[start..self.len]
+    }
+
+    /// Says that the end of the last frame is not in the burst, but where the message lies.
+    pub fn lend(&mut self, tail: Tail) {
+        self.tail = Some(tail);
+    }
+
+    /// See [`Burst::lend`].
+    #[inline]
+    pub fn tail(&self) -> Option<Tail> {
+        self.tail
     }
 
     /// All frames, headrooms included, in one piece.

@@ -203,6 +203,34 @@ pub fn begins_with_message(frame: &[u8]) -> bool {
     frame.get(HEADER_LEN) == Some(&MESSAGE)
 }
 
+/// Where in a stream frame the payload begins that ends it, if it is a piece of a large message and
+/// begins within `head`, the frame's first bytes. A look, not a check.
+#[inline]
+pub fn final_piece(head: &[u8]) -> Option<usize> {
+    let end = HEADER_LEN + usize::from(u16_at(head.get(..HEADER_LEN)?, 10));
+    let mut at = HEADER_LEN;
+    loop {
+        let b = head.get(at..).filter(|b| b.len() >= DATA_LEN)?;
+        let next = match b[0] {
+            DATA | PUSH => at + DATA_LEN + usize::from(u16_at(b, 2)),
+            MESSAGE => at + MESSAGE_LEN + usize::from(u16_at(b, 2)),
+            ANNOUNCE => at + ANNOUNCE_LEN,
+            PULL => at + PULL_LEN,
+            ACK => at + ACK_LEN + usize::from(b[2]) * 8,
+            FLOW => at + FLOW_LEN,
+            PING => at + PING_LEN,
+            _ => return None,
+        };
+        if next == end {
+            return matches!(b[0], DATA | PUSH).then_some(at + DATA_LEN);
+        }
+        if next > head.len() {
+            return None;
+        }
+        at = next;
+    }
+}
+
 impl Ack {
     /// The further ranges: (numbers missing, numbers that came before those), newest first.
     pub fn ranges<'a>(&self, frame: &'a [u8]) -> impl Iterator<Item = (u64, u64)> + use<'a> {

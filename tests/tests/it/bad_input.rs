@@ -64,7 +64,7 @@ fn unknown_devices_links_and_words_are_named() {
     // What only matters between nodes is read when there are others.
     let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
     for (name, value, words) in [
-        ("WEFT_LINKS", "packet,tcp", &["WEFT_LINKS=", "`tcp`", "`packet` and `udp`"][..]),
+        ("WEFT_LINKS", "packet,tcp", &["WEFT_LINKS=", "`tcp`", "`packet`, `udp` and `tso`"][..]),
         ("WEFT_ETHERTYPE", "1500", &["WEFT_ETHERTYPE=", "0x88b5"]),
         ("WEFT_INTERFACES", "10.1.0.0/99", &["WEFT_INTERFACES="]),
         ("WEFT_INTERFACES", "lan7", &["no network interface lan7", "`ip link`"]),

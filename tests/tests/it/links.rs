@@ -26,6 +26,7 @@ struct Kind {
 
 const PACKET: Kind = Kind { kind: LinkKind::Packet, ipv4: false, segmentation: true, mtu: 1500 };
 const UDP: Kind = Kind { kind: LinkKind::Udp, ipv4: true, ..PACKET };
+const TSO: Kind = Kind { kind: LinkKind::Tso, ..PACKET };
 
 /// Opens links inside namespaces; without the right to make these, says so and gives `None`.
 fn allowed<T>(made: io::Result<T>) -> Option<T> {
@@ -50,6 +51,17 @@ fn on_switch(kind: Kind, wrap: impl Fn(Box<dyn Link>) -> Box<dyn Link>) -> Optio
     let config = SegmentConfig { nodes: 3, mtu: kind.mtu, ipv4: kind.ipv4 };
     let segment = Rc::new(allowed(Segment::new(config))?);
     let links = (0..3).map(|node| wrap(open(&segment, node, kind))).collect();
+    let set_up = move |node: usize, up| segment.set_up(node, up);
+    Some(Rig { links, set_up: Some(Box::new(set_up)), filters: true })
+}
+
+/// Three tso links on a switch whose frames the senders' kernels cut, and nobody joins.
+fn cut_on_switch() -> Option<Rig> {
+    let config = SegmentConfig { nodes: 3, mtu: 1500, ipv4: false };
+    let segment = Rc::new(allowed(Segment::new(config))?);
+    let cut = |node| segment.run(node, || net::Ethtool::new(INTERFACE)?.set_tso(false));
+    (0..3).try_for_each(cut).expect("a veth can be told not to cut");
+    let links = (0..3).map(|node| open(&segment, node, TSO)).collect();
     let set_up = move |node: usize, up| segment.set_up(node, up);
     Some(Rig { links, set_up: Some(Box::new(set_up)), filters: true })
 }
@@ -115,6 +127,10 @@ link_suite!(memory_trace, in_memory(trace));
 link_suite!(packet, on_switch(PACKET, plain));
 link_suite!(packet_jumbo, on_switch(Kind { mtu: 9000, ..PACKET }, plain));
 link_suite!(packet_fault, on_switch(PACKET, fault));
+link_suite!(tso, on_switch(TSO, plain));
+link_suite!(tso_jumbo, on_switch(Kind { mtu: 9000, ..TSO }, plain));
+link_suite!(tso_cut, cut_on_switch());
+link_suite!(tso_pcap, on_switch(TSO, pcap));
 link_suite!(udp_ipv4, on_switch(UDP, plain));
 link_suite!(udp_link_local, on_switch(Kind { ipv4: false, ..UDP }, plain));
 link_suite!(udp_one_by_one, on_switch(Kind { segmentation: false, ..UDP }, plain));
@@ -218,11 +234,12 @@ fn all_admitted_links_open_and_the_rest_say_why_not() {
         open.links.iter().map(|l| l.info().name.clone()).collect()
     };
     let down = opened(0, "");
-    assert!(down.links.is_empty() && down.unusable.len() == 2);
+    assert!(down.links.is_empty() && down.unusable.len() == 3);
     assert!(down.unusable.iter().all(|(_, e)| e.to_string().contains("ip link set eth1 up")));
     segment.set_up(0, true).expect("up");
-    assert_eq!(names(&opened(0, "")), ["packet:eth1", "udp:eth1"]);
-    assert_eq!(names(&opened(0, "10.77.0.0/16")), ["packet:eth1", "udp:eth1"]);
+    let all = ["packet:eth1", "udp:eth1", "tso:eth1"];
+    assert_eq!(names(&opened(0, "")), all);
+    assert_eq!(names(&opened(0, "10.77.0.0/16")), all);
     assert!(names(&opened(0, "!eth1")).is_empty());
     let missing = opened(0, "eth7,lo");
     assert_eq!(missing.unusable[0].0, "eth7");

@@ -79,14 +79,15 @@ fn both_cables_between_two_nodes_are_found_and_measured() {
     let Some(nodes) = network(2, &[(0, 1), (0, 1)]) else { return };
     let reports = survey(&nodes);
     for (report, other) in [(&reports[0], &reports[1]), (&reports[1], &reports[0])] {
-        assert_eq!(links(report), ["packet:c0", "packet:c1", "udp:c0", "udp:c1"], "{report:?}");
+        let all = ["packet:c0", "packet:c1", "tso:c0", "tso:c1", "udp:c0", "udp:c1"];
+        assert_eq!(links(report), all, "{report:?}");
         for row in &report.rows {
             assert!(is_measured(row), "{row:?}");
             assert_eq!((&row.link, row.mtu), (&row.peer_link, row.peer_mtu));
             assert_eq!(row.peer.node, other.who.node);
         }
         assert_eq!(report.others.len(), 1);
-        assert_eq!(report.others[0].1.len(), 4);
+        assert_eq!(report.others[0].1.len(), 6);
         assert!(report.duplicates.is_empty());
     }
 }
@@ -131,6 +132,6 @@ fn alone_on_a_cable_nobody_is_found() {
     let Some(nodes) = network(2, &[(0, 1)]) else { return };
     let reports = survey(&nodes[..1]);
     assert!(!reports[0].found_peers());
-    assert_eq!(reports[0].links.len(), 2, "{:?}", reports[0].unusable);
+    assert_eq!(reports[0].links.len(), 3, "{:?}", reports[0].unusable);
     assert!(reports[0].links.iter().all(|l| l.up));
 }

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
+use weft_link::LinkKind;
 use weft_sys::net::{self, Interface, InterfaceFilter};
 
 use crate::CliError;
@@ -105,30 +106,34 @@ fn devices(links: &[Item]) -> Vec<Item> {
 /// The links over one interface.
 fn links_of(interface: &Interface, filter: &InterfaceFilter, right: bool) -> Vec<Item> {
     let name = interface.name.as_str();
-    let (packet, udp) = (format!("packet:{name}"), format!("udp:{name}"));
-    let both = |why: &str, cure: Option<String>| {
-        let pair = [&packet, &udp];
-        pair.map(|link| unusable("link", link, why, cure.clone())).to_vec()
+    let named = |kind: LinkKind| format!("{kind}:{name}");
+    let none = |why: &str, cure: Option<String>| {
+        let all = [LinkKind::Packet, LinkKind::Udp, LinkKind::Tso];
+        all.map(|kind| unusable("link", &named(kind), why, cure.clone())).to_vec()
     };
     if let Some(why) = filter.why_not(interface) {
-        return if interface.loopback { Vec::new() } else { both(why, None) };
+        return if interface.loopback { Vec::new() } else { none(why, None) };
     }
     if !interface.state.up {
-        return both("the interface is down", Some(format!("ip link set {name} up")));
+        return none("the interface is down", Some(format!("ip link set {name} up")));
     }
     if !interface.state.carrier {
-        return both("no carrier: nothing answers at the cable's other end", None);
+        return none("no carrier: nothing answers at the cable's other end", None);
     }
     let about =
         || format!("MTU {}{}", interface.mtu, if interface.wireless { ", wireless" } else { "" });
-    let packet = if interface.mac.is_none() {
-        unusable("link", &packet, "not an Ethernet interface", None)
-    } else if right {
-        item("link", &packet, about())
-    } else {
-        let cure = "setcap cap_net_raw+ep PROGRAM, or run as root".to_string();
-        unusable("link", &packet, "no right to open packet sockets (CAP_NET_RAW)", Some(cure))
+    let raw = |kind: LinkKind| {
+        if interface.mac.is_none() {
+            unusable("link", &named(kind), "not an Ethernet interface", None)
+        } else if right {
+            item("link", &named(kind), about())
+        } else {
+            let cure = "setcap cap_net_raw+ep PROGRAM, or run as root".to_string();
+            let why = "no right to open packet sockets (CAP_NET_RAW)";
+            unusable("link", &named(kind), why, Some(cure))
+        }
     };
+    let udp = named(LinkKind::Udp);
     let udp = match interface.ipv4().or(interface.ipv6()) {
         Some(address) => item("link", &udp, format!("{} at {}", about(), address.addr)),
         None => {
@@ -141,7 +146,7 @@ fn links_of(interface: &Interface, filter: &InterfaceFilter, right: bool) -> Vec
             )
         }
     };
-    vec![packet, udp]
+    vec![raw(LinkKind::Packet), udp, raw(LinkKind::Tso)]
 }
 
 /// Whether processes of this user may read each other's memory, as far as can be seen without a

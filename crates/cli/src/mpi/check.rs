@@ -133,7 +133,7 @@ fn judge(report: &Report, logged: &str, needs_links: bool) -> Result<Vec<String>
     if !needs_links {
         return Ok(Vec::new());
     }
-    let kinds = weft::env::text("WEFT_LINKS").unwrap_or("packet,udp".into());
+    let kinds = weft::env::text("WEFT_LINKS").unwrap_or("packet,udp,tso".into());
     let kinds: Vec<&str> = kinds.split(',').map(str::trim).collect();
     let wanted = |l: &&LinkState| kinds.iter().any(|kind| l.name.starts_with(&format!("{kind}:")));
     let links: Vec<&LinkState> = report.links.iter().filter(wanted).collect();

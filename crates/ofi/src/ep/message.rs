@@ -183,7 +183,7 @@ impl Ep {
             let behind = Cookie { context: 0, mark: mark.part(group).probe().0 };
             let sent = match &copy {
                 Some(copy) => turn.inject(peer, &envelope, copy).map(|()| Sent::Ended),
-                None => turn.send(peer, &envelope, buf, Some(own)),
+                None => turn.send_delivered(peer, &envelope, buf, Some(own)),
             };
             let sent = sent.map_err(|e| {
                 state.groups.drop(group);

@@ -27,6 +27,8 @@ const LOSS_FRAMES: u64 = 256;
 const LOSS_LEAST: u64 = 4;
 /// How long the least round trip is believed, ns: routes and clocks change.
 const BASE_LIFE_NS: u64 = 10_000_000_000;
+/// The most bytes that the window grows to because frames are longer than was known.
+const GROWN_MAX: u64 = 256 << 10;
 /// The largest window, bytes: twice what the fastest path here has ever had on the way.
 const WINDOW_MAX: u64 = 4 << 20;
 
@@ -170,7 +172,8 @@ impl Congestion for Delay {
 
     fn set_mtu(&mut self, mtu: usize) {
         let mtu = mtu as u64;
-        self.window = (self.window * mtu / self.mtu).max(mtu);
+        let grown = self.window * mtu / self.mtu;
+        self.window = grown.min(self.window.max(GROWN_MAX)).max(mtu);
         self.mtu = mtu;
     }
 }

@@ -220,6 +220,7 @@ impl Engine {
         t.stage = Stage::Announced;
         t.queued = push > 0;
         t.pushed = push > 0;
+        t.buffered = false;
         p.transfers += 1;
         hub.counters.announced += 1;
         if push > 0 {
@@ -239,6 +240,21 @@ impl Engine {
             p.greet(hub, now);
         }
         Ok(())
+    }
+
+    /// Says, right after [`Engine::announce`], that the owner could keep a copy of the message, so
+    /// that nobody need wait for its end. `true`: it shall; there is no hurry with the end then.
+    /// `false` where more is under way to the peer than this one message, or not all of it goes at
+    /// once: then the copy would cost more than it gains.
+    pub fn buffer(&mut self, peer: PeerId, op: OpId) -> bool {
+        let Some(Some(p)) = self.peers.get_mut(peer.index()) else { return false };
+        let Some(&ticket) = p.bulk.back().filter(|_| p.transfers == 1) else { return false };
+        let last = self.hub.transfers.get_mut(ticket).filter(|t| t.op == op && t.pushed);
+        let Some(t) = last.filter(|t| t.pieces.is_fresh() && t.pieces.waiting() == t.len) else {
+            return false;
+        };
+        t.buffered = true;
+        true
     }
 
     /// Asks for the first `len` bytes of an announced message; the rest is dropped. They come as

@@ -133,6 +133,8 @@ pub(crate) struct Transfer {
     pub queued: bool,
     /// Whether it counts among its peer's pushed ones.
     pub pushed: bool,
+    /// Whether nobody waits for its end.
+    pub buffered: bool,
 }
 
 impl Default for Transfer {
@@ -145,6 +147,7 @@ impl Default for Transfer {
             pieces: Pieces::default(),
             queued: false,
             pushed: false,
+            buffered: false,
         }
     }
 }

@@ -1,15 +1,25 @@
 //! What goes out of large messages: their pieces, from one transfer after another.
 
-use weft_wire::{Burst, ChunkWriter, DATA_LEN, HEADER_LEN, Header, Key, LinkId, Run, flags};
+use weft_wire::{
+    Burst, ChunkWriter, DATA_LEN, HEADER_LEN, Header, Key, LinkId, OpId, Run, Tail, flags,
+};
 
 use super::Peer;
-use super::fill::{Written, frame_room, header, note, seal};
+use super::fill::{WORDS_ROOM, Written, frame_room, header, note, seal};
 use crate::engine::Hub;
 use crate::event::{LinkSpec, Payloads};
 use crate::msg::transfer::Stage;
 use crate::rail::Path;
 use crate::reliable::{self, Content};
 use crate::time::Instant;
+
+/// Shorter pieces are copied into their frame even where the link would take them from where they
+/// lie.
+const LEND_FROM: usize = 1024;
+
+/// Bytes of a frame for what may stand before the piece of a large message: its header, an
+/// announcement, words.
+const BESIDE_PIECE: usize = 2 * WORDS_ROOM + HEADER_LEN + DATA_LEN;
 
 impl Peer {
     /// Pieces of pulled payloads, from one transfer after another.
@@ -52,10 +62,11 @@ impl Peer {
         burst: &mut Burst,
     ) -> bool {
         self.begin(hub, at, burst);
-        let (mut first, mut ended) = (true, false);
+        let (mut first, mut awaited) = (true, false);
         let most = self.burst_most(hub, at);
         while let Some(id) = self.next_bulk(hub) {
             let Some(max) = frame_room(&self.paths[at], hub, burst) else { break };
+            let max = if max > most { max.min(frame_most(hub, id, most)) } else { max };
             // After a short frame there may be no room for a piece.
             if burst.bytes().len() >= most || max <= HEADER_LEN + DATA_LEN {
                 break;
@@ -64,23 +75,21 @@ impl Peer {
             let mut w = ChunkWriter::new(space);
             let flow = first && self.words(hub, Some(now), &mut w);
             first = false;
-            let announced = self.announces(hub).then(|| {
-                let fresh = self.paths[at].mtu - HEADER_LEN;
-                let Hub { pieces, counters, .. } = &mut *hub;
-                self.out.fill(&mut w, fresh, pieces, &mut counters.retransmits)
-            });
-            let (content, more) = match announced {
-                // Still not: there is more before it.
-                Some(Some(content)) if self.announces(hub) => (content, true),
-                Some(Some(content)) => piece(hub, id, payloads, &mut w, Some(content)),
-                // There is no credit for it; the pieces have to wait for the pull then.
-                Some(None) => (Content::Nothing, false),
-                None => piece(hub, id, payloads, &mut w, None),
+            let gathers = hub.links[self.paths[at].link.index()].spec.gathers;
+            let mut tail = None;
+            let mut read = |op, offset, into: &mut [u8]| {
+                if gathers && into.len() >= LEND_FROM {
+                    tail = Some(Tail { op, offset, len: into.len() });
+                } else {
+                    payloads.read(op, offset, into);
+                }
             };
+            let (content, more) = self.bulk_frame(hub, at, id, &mut read, &mut w);
             if !more {
                 self.bulk.pop_front();
                 if let Some(t) = hub.transfers.get_mut(id) {
                     t.queued = false;
+                    awaited |= !t.buffered;
                 }
             }
             if w.is_empty() {
@@ -96,10 +105,12 @@ impl Peer {
             seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
             note(path, hub, now, &written, true);
             burst.push(len);
+            if let Some(tail) = tail {
+                burst.lend(tail);
+            }
             if more {
                 self.bulk_run(hub, now, at, payloads, burst, most);
             }
-            ended |= !more;
         }
         // The next transfer has its turn.
         if self.bulk.len() > 1 {
@@ -107,10 +118,35 @@ impl Peer {
         }
         // An acknowledgement is in time if it comes before the window is used up.
         let path = &self.paths[at];
-        if ended || path.room() < worth(path, &hub.links[path.link.index()].spec) {
+        if awaited || path.room() < worth(path, &hub.links[path.link.index()].spec) {
             ask(&self.send_key, burst);
         }
         !burst.is_empty()
+    }
+
+    /// Writes the next piece of a transfer, behind its announcement if that has not been sent.
+    /// Gives the frame's content, and whether the transfer has more to send.
+    #[inline]
+    fn bulk_frame(
+        &mut self,
+        hub: &mut Hub,
+        at: usize,
+        id: u64,
+        read: &mut dyn FnMut(OpId, u64, &mut [u8]),
+        w: &mut ChunkWriter<'_>,
+    ) -> (Content, bool) {
+        if !self.announces(hub) {
+            return piece(hub, id, read, w, None);
+        }
+        let fresh = self.paths[at].mtu - HEADER_LEN;
+        let Hub { pieces, counters, .. } = &mut *hub;
+        match self.out.fill(w, fresh, pieces, &mut counters.retransmits) {
+            // Still not: there is more before it.
+            Some(content) if self.announces(hub) => (content, true),
+            Some(content) => piece(hub, id, read, w, Some(content)),
+            // There is no credit for it; the pieces have to wait for the pull then.
+            None => (Content::Nothing, false),
+        }
     }
 
     /// The transfer whose turn it is. Those that have nothing to send now leave the row: they were
@@ -136,7 +172,9 @@ impl Peer {
         let next = self.bulk.front().and_then(|&id| hub.transfers.get_mut(id));
         let sent = next.map_or(u64::MAX, |t| t.pieces.sent());
         let path = &self.paths[at];
-        let first = (hub.config.first_burst_frames * path.mtu) as u64;
+        let long = hub.links[path.link.index()].spec.pieces > 1;
+        let usual = hub.config.first_burst_frames * path.mtu;
+        let first = if long { hub.config.first_long_bytes } else { usual } as u64;
         usize::try_from(first.max(sent).max(path.sender.in_flight)).unwrap_or(usize::MAX)
     }
 
@@ -210,13 +248,22 @@ impl Peer {
     }
 }
 
+/// How long a frame of a burst of `most` bytes may be: so long, or a little longer if the transfer
+/// ends with it.
+#[inline]
+fn frame_most(hub: &mut Hub, id: u64, most: usize) -> usize {
+    let waiting = hub.transfers.get_mut(id).map_or(0, |t| t.pieces.waiting());
+    let all = usize::try_from(waiting).unwrap_or(usize::MAX).saturating_add(BESIDE_PIECE);
+    if all <= most.saturating_add(most / 4) { all } else { most }
+}
+
 /// Writes the next piece of a transfer, behind `before` if that is an announcement just written.
 /// Gives the frame's content, and whether the transfer has more to send.
 #[inline]
 fn piece(
     hub: &mut Hub,
     id: u64,
-    payloads: &mut dyn Payloads,
+    read: &mut dyn FnMut(OpId, u64, &mut [u8]),
     w: &mut ChunkWriter<'_>,
     before: Option<Content>,
 ) -> (Content, bool) {
@@ -236,7 +283,7 @@ fn piece(
         Stage::Sending { pull } => w.data(pull, offset, len),
         Stage::Announced | Stage::Pushing { .. } => w.push(id, offset, len),
     };
-    payloads.read(t.op, offset, into);
+    read(t.op, offset, into);
     hub.counters.retransmits += u64::from(again);
     hub.counters.bulk_bytes_sent += if again { 0 } else { len as u64 };
     let content = match announced {

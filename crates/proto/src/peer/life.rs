@@ -103,6 +103,9 @@ impl Peer {
             path.search.restart(path.mtu);
             self.wake(hub);
         }
+        if self.paths[at].rest.is_over(now) {
+            rail::assign(&mut self.paths, &hub.links);
+        }
         let path = &mut self.paths[at];
         if is_over(path.retry_at) {
             path.retry_at = (path.suspect && path.up).then(|| now.plus(hub.config.pto_max_ns));
@@ -116,9 +119,7 @@ impl Peer {
         match path.sender.on_timer(now, &hub.config, &mut hub.lost) {
             Some(sum) => {
                 hub.counters.frames_lost += sum.lost;
-                if sum.lost_bytes > 0 {
-                    path.cc.on_loss(now, sum.lost_bytes);
-                }
+                self.on_loss(hub, now, at, sum.lost_bytes);
             }
             None => {
                 hub.counters.probe_timeouts += 1;

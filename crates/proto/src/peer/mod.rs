@@ -196,6 +196,7 @@ impl Peer {
                 path.pause_until,
                 path.retry_at,
                 path.search.again_at,
+                path.rest.until,
             ];
             at = times.into_iter().flatten().fold(at, Instant::min);
         }

@@ -7,7 +7,7 @@ use crate::cc::AckInfo;
 use crate::engine::Hub;
 use crate::event::{Incoming, Warning};
 use crate::msg::transfer::Stage;
-use crate::rail::Found;
+use crate::rail::{self, Found};
 use crate::reliable::{AckSummary, Content, expand};
 use crate::time::Instant;
 
@@ -43,9 +43,11 @@ impl Peer {
         if sum.spurious > 0 && path.sender.timeouts == 0 && sum.after_timeouts > 1 {
             path.cc.on_false_alarm();
         }
-        if sum.lost_bytes > 0 {
-            path.cc.on_loss(now, sum.lost_bytes);
+        if sum.spurious > 0 && path.rest.on_false_alarm(now) {
+            rail::assign(&mut self.paths, &hub.links);
         }
+        self.on_loss(hub, now, at, sum.lost_bytes);
+        let path = &mut self.paths[at];
         if let Some(sent_at) = sum.sent_at {
             let limited = std::mem::take(&mut path.limited);
             let (bytes, rtt_ns) = (sum.bytes, sum.rtt);
@@ -59,6 +61,19 @@ impl Peer {
             if self.out.has_more() || !self.bulk.is_empty() {
                 self.wake(hub);
             }
+        }
+    }
+
+    /// Bytes were lost on a path while others arrived.
+    pub fn on_loss(&mut self, hub: &mut Hub, now: Instant, at: usize, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let path = &mut self.paths[at];
+        path.cc.on_loss(now, bytes);
+        let many = hub.links[path.link.index()].spec.pieces > 1;
+        if many && path.rest.on_loss(now, &hub.config) {
+            rail::assign(&mut self.paths, &hub.links);
         }
     }
 

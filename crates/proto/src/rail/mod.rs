@@ -6,6 +6,7 @@
 
 mod mtu;
 mod path;
+mod rest;
 
 pub(crate) use mtu::Found;
 pub(crate) use path::Path;
@@ -15,6 +16,9 @@ use crate::event::LinkSpec;
 /// A wire with less than this share of the fastest one's bandwidth carries no bulk: it would only
 /// hold up the last pieces.
 const WORTH_SHARE: u64 = 16;
+
+/// By so much a path that rests counts as slower than it is.
+const RESTING: u64 = 16;
 
 /// A link as the engine keeps it.
 #[derive(Debug)]
@@ -54,7 +58,7 @@ pub(crate) fn urgent(paths: &[Path], links: &[Link], bytes: usize) -> Option<usi
     let mut best: Option<(u64, usize)> = None;
     for (at, path) in paths.iter().enumerate() {
         if path.takes_words() && (!path.suspect || !healthy) {
-            let time = links[path.link.index()].time_ns(bytes);
+            let time = path.time_ns(links, bytes);
             if best.is_none_or(|(least, _)| time < least) {
                 best = Some((time, at));
             }
@@ -68,7 +72,7 @@ pub(crate) fn urgent(paths: &[Path], links: &[Link], bytes: usize) -> Option<usi
 #[cold]
 fn second(paths: &[Path], links: &[Link], bytes: usize, healthy: bool) -> Option<usize> {
     let usable = |p: &Path| p.takes_words() && (!p.suspect || !healthy);
-    let time = |p: &Path| (links[p.link.index()].time_ns(bytes), p.link);
+    let time = |p: &Path| (p.time_ns(links, bytes), p.link);
     let medium = |p: &Path| links[p.link.index()].spec.medium;
     let beaten =
         |p: &Path| paths.iter().any(|q| usable(q) && medium(q) == medium(p) && time(q) < time(p));
@@ -81,7 +85,9 @@ pub(crate) fn assign(paths: &mut [Path], links: &[Link]) {
     let healthy = paths.iter().any(|p| p.up && !p.suspect);
     let rank = |p: &Path| {
         let usable = p.up && (!p.suspect || !healthy);
-        (if usable { links[p.link.index()].spec.bytes_per_s.max(1) } else { 0 }, p.link)
+        let bandwidth = links[p.link.index()].spec.bytes_per_s;
+        let worth = if p.rest.is_on() { bandwidth / RESTING } else { bandwidth };
+        (if usable { worth.max(1) } else { 0 }, p.link)
     };
     let ranks: Vec<(u64, u32, weft_wire::LinkId)> = paths
         .iter()

@@ -3,6 +3,8 @@
 use weft_wire::{LinkAddr, LinkId};
 
 use super::mtu::MtuSearch;
+use super::rest::Rest;
+use super::{Link, RESTING};
 use crate::cc::Congestion;
 use crate::config::Config;
 use crate::reliable::Sender;
@@ -35,6 +37,8 @@ pub(crate) struct Path {
     pub pause_until: Option<Instant>,
     /// When a suspect path is tried again.
     pub retry_at: Option<Instant>,
+    /// Whether it rests after a loss.
+    pub rest: Rest,
 }
 
 impl Path {
@@ -56,6 +60,7 @@ impl Path {
             ping: false,
             pause_until: None,
             retry_at: None,
+            rest: Rest::default(),
         }
     }
 
@@ -63,6 +68,13 @@ impl Path {
     pub fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu;
         self.cc.set_mtu(mtu);
+    }
+
+    /// Time for one frame of `bytes`, ns, as far as paths are compared by it.
+    #[inline]
+    pub fn time_ns(&self, links: &[Link], bytes: usize) -> u64 {
+        let time = links[self.link.index()].time_ns(bytes);
+        if self.rest.is_on() { time.saturating_mul(RESTING) } else { time }
     }
 
     /// Bytes that the window has room for; at least a frame if nothing is on the way.

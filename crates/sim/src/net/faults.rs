@@ -37,9 +37,11 @@ pub struct Fate {
 }
 
 impl Faults {
-    /// Draws what happens to the next frame.
-    pub fn draw(&self, rng: &mut Rng) -> Fate {
-        let mut fate = Fate { lost: rng.chance(self.loss), ..Fate::default() };
+    /// Draws what happens to the next frame, which takes `pieces` on the wire: it is lost if one of
+    /// them is.
+    pub fn draw(&self, rng: &mut Rng, pieces: usize) -> Fate {
+        let lost = (0..pieces).any(|_| rng.chance(self.loss));
+        let mut fate = Fate { lost, ..Fate::default() };
         if fate.lost {
             return fate;
         }
@@ -83,12 +85,12 @@ mod tests {
         let mut rng = Rng::new(3);
         let faults =
             Faults { loss: 200_000, duplicate: 100_000, corrupt: 50_000, ..Faults::default() };
-        let fates: Vec<Fate> = (0..10_000).map(|_| faults.draw(&mut rng)).collect();
+        let fates: Vec<Fate> = (0..10_000).map(|_| faults.draw(&mut rng, 1)).collect();
         let lost = fates.iter().filter(|f| f.lost).count();
         let twice = fates.iter().filter(|f| f.again_after.is_some()).count();
         assert!((1_800..2_200).contains(&lost), "{lost}");
         assert!((650..950).contains(&twice), "{twice}");
-        assert_eq!(Faults::default().draw(&mut rng), Fate::default());
+        assert_eq!(Faults::default().draw(&mut rng, 1), Fate::default());
     }
 
     #[test]

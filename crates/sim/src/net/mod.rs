@@ -49,6 +49,16 @@ pub enum Event {
     Script(u32),
 }
 
+/// The longest frame that goes over the wire in one piece.
+const WHOLE_MAX: usize = 9216;
+/// Bytes of the pieces of longer ones.
+const PIECE: usize = 1440;
+
+/// Frames on the wire that a frame of `len` bytes takes: NICs cut those that no cable carries.
+pub fn pieces(len: usize) -> usize {
+    if len > WHOLE_MAX { len.div_ceil(PIECE) } else { 1 }
+}
+
 /// How a wire behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wire {
@@ -403,7 +413,7 @@ impl Network {
             self.frames.drop_one(frame);
             return;
         }
-        let fate = p.faults.draw(&mut self.rng);
+        let fate = p.faults.draw(&mut self.rng, pieces(self.frames.bytes(frame).len()));
         self.counters.damaged += u64::from(fate.damaged);
         if fate.lost || (fate.damaged && p.integrity) {
             self.counters.lost += u64::from(fate.lost);

@@ -34,6 +34,8 @@ pub struct Case {
     pub buffer_bytes: Option<u64>,
     /// The longest frame.
     pub mtu: usize,
+    /// Whether a second link on the same wire carries frames of 64 KiB.
+    pub long: bool,
 }
 
 impl Case {
@@ -49,7 +51,13 @@ impl Case {
             loss,
             buffer_bytes: None,
             mtu: 1500,
+            long: false,
         }
+    }
+
+    /// The same over a switch, with a second link for long frames.
+    pub fn long_pair(rtt_ns: Ns, loss: u32) -> Case {
+        Case { long: true, buffer_bytes: Some(4 << 20), ..Case::pair(rtt_ns, loss) }
     }
 
     /// 64 senders at once to one receiver, through a switch with 128 KiB of buffer.
@@ -93,6 +101,9 @@ pub fn measure(case: &Case) -> Result<Figure, String> {
     let wire = Wire { bits_per_s: case.bits_per_s, delay_ns, overhead: 38, queue_bytes: 1 << 20 };
     let plane = Plane { wire, mtu: case.mtu, max_frame: usize::MAX, integrity: true };
     let mut plan = Plan::bare(1, case.senders + 1, layout, plane);
+    if case.long {
+        plan.planes.push(plan.planes[0].long());
+    }
     plan.buffer_bytes = case.buffer_bytes.unwrap_or(0);
     let config = setup::config(plan.limit_ns);
     let oracle = Oracle::new(plan.limit_ns, u64::MAX / 2, Trace::new(8, false));

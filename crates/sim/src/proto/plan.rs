@@ -82,6 +82,18 @@ pub struct Plane {
     pub integrity: bool,
 }
 
+/// The longest frame of a link whose frames take many on the wire.
+const LONG_MTU: usize = 64_800;
+/// The share of switched networks with such a link.
+const LONG_SHARE: u32 = 15 * PERCENT;
+
+impl Plane {
+    /// A second link of each machine on the same wire, for long frames.
+    pub fn long(&self) -> Plane {
+        Plane { mtu: LONG_MTU, max_frame: usize::MAX, integrity: true, ..*self }
+    }
+}
+
 /// Everything about a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -137,7 +149,11 @@ impl Plan {
             Layout::Mesh => 1,
             Layout::Switched => [1, 1, 1, 2, 2, 3][rng.index(6)],
         };
-        let planes = (0..planes).map(|_| draw_plane(&mut rng)).collect();
+        let mut planes: Vec<Plane> = (0..planes).map(|_| draw_plane(&mut rng)).collect();
+        let mut long = Rng::new(seed).fork(0x6c6f_6e67);
+        if layout == Layout::Switched && long.chance(LONG_SHARE) {
+            planes.push(planes[planes.len() - 1].long());
+        }
         // Work is shared out, so that runs with many machines take no longer than others.
         let budget = rng.spread(200, 3000);
         let messages = (budget / u64::from(nodes)).clamp(4, 2000) as u32;

@@ -5,7 +5,7 @@ use weft_wire::{Address, JobKey, LinkAddr};
 
 use super::host::{Host, Shared, Work};
 use super::plan::{Layout, Plan, Plane, SMALL_MTU};
-use crate::net::{Buffer, EVERYONE, Network};
+use crate::net::{Buffer, EVERYONE, Network, pieces};
 use crate::queue::{MS, Ns};
 use crate::rng::Rng;
 use crate::world::{Pace, World};
@@ -28,6 +28,7 @@ pub fn config(limit_ns: Ns) -> Config {
 
 /// What an engine is told of a port.
 pub fn link_spec(port: u32, plane: &Plane, medium: u32) -> LinkSpec {
+    let pieces = pieces(plane.mtu);
     LinkSpec {
         addr: LinkAddr::Port(port),
         everyone: Some(LinkAddr::Port(EVERYONE)),
@@ -36,7 +37,9 @@ pub fn link_spec(port: u32, plane: &Plane, medium: u32) -> LinkSpec {
         max_burst: 64 * 1024,
         max_frames: 64,
         latency_ns: plane.wire.delay_ns as u32 * 2,
-        bytes_per_s: plane.wire.bits_per_s / 8,
+        // Of two links on a wire the one for long frames takes more.
+        bytes_per_s: plane.wire.bits_per_s / 8 + pieces as u64,
+        pieces,
         integrity: plane.integrity,
         medium,
         ..LinkSpec::default()
@@ -101,8 +104,10 @@ pub fn start(plan: &Plan, config: &Config, world: &mut World<Host>, at: u32, sha
     let ports = world.ports(at).to_vec();
     for (link, &port) in ports.iter().enumerate() {
         let plane = plan.planes.get(link).unwrap_or(&plan.planes[0]);
-        let mut spec = link_spec(port, plane, link as u32);
-        if plan.small_mtu && at % 3 == 2 {
+        let long = pieces(plane.mtu) > 1;
+        let medium = if long { link.saturating_sub(1) } else { link };
+        let mut spec = link_spec(port, plane, medium as u32);
+        if plan.small_mtu && at % 3 == 2 && !long {
             spec.mtu = SMALL_MTU;
             world.net.set_takes(port, SMALL_MTU);
         }

@@ -25,6 +25,23 @@ fn many_senders_to_one_fill_the_link_in_spite_of_a_shallow_switch() {
 }
 
 #[test]
+fn frames_that_take_many_on_the_wire_give_way_where_something_is_lost() {
+    for rtt in LAN {
+        let without = measure(&Case { long: false, ..Case::long_pair(rtt, 0) }).unwrap();
+        for loss in LOSSES {
+            let lossy = measure(&Case::long_pair(rtt, loss)).unwrap();
+            let share = lossy.bytes_per_s / without.bytes_per_s;
+            let least = if loss <= 10_000 { 0.7 } else { 0.5 };
+            assert!(share >= least, "{rtt} ns, {loss} millionths: {share:.2} of loss-free");
+        }
+    }
+    for case in [Case::incast(), eager_incast()] {
+        let figure = measure(&Case { long: true, ..case }).unwrap();
+        assert!(figure.link_share >= 0.8, "{case:?}: {figure:?}");
+    }
+}
+
+#[test]
 fn the_table_is_what_it_was() {
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("goodput", table().unwrap());

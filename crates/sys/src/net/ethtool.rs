@@ -11,6 +11,7 @@ const GET_DRIVER: u32 = 0x03;
 const GET_COALESCING: u32 = 0x0e;
 const SET_COALESCING: u32 = 0x0f;
 const GET_TSO: u32 = 0x1e;
+const SET_TSO: u32 = 0x1f;
 const GET_GSO: u32 = 0x23;
 const GET_GRO: u32 = 0x2b;
 
@@ -105,6 +106,14 @@ impl Ethtool {
     /// When the driver does not answer.
     pub fn tso(&self) -> io::Result<bool> {
         self.flag(GET_TSO)
+    }
+
+    /// Has the NIC cut large TCP sends into packets, or the kernel before it.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` where the driver cannot.
+    pub fn set_tso(&self, on: bool) -> io::Result<()> {
+        self.ask(&mut [SET_TSO, u32::from(on)])
     }
 
     /// Whether the kernel keeps large sends whole until the driver.

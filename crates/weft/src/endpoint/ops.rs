@@ -81,6 +81,8 @@ pub(super) struct Op {
     /// The memory it reads or fills, until it ends; after that, kept for the owner of a vector.
     pub(super) buf: Buf,
     pub(super) owner: Owner,
+    /// Whether it ends only when the receiver has the message.
+    pub(super) delivered: bool,
 }
 
 /// A slab of operations: a slot is used again, under another generation, when its operation's end
@@ -106,7 +108,7 @@ impl Ops {
         let Some(slot) = self.free else {
             let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 operations");
             let owner = Owner::Request;
-            self.slots.push(Op { state, generation: 0, peer, buf, owner });
+            self.slots.push(Op { state, generation: 0, peer, buf, owner, delivered: false });
             return slot;
         };
         let op = &mut self.slots[slot as usize];
@@ -116,6 +118,7 @@ impl Ops {
         op.peer = peer;
         op.buf = buf;
         op.owner = Owner::Request;
+        op.delivered = false;
         slot
     }
 

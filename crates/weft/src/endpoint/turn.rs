@@ -128,7 +128,33 @@ impl Turn<'_> {
         buf: &Buf,
         cookie: Option<Cookie>,
     ) -> Result<Sent, Error> {
-        match self.work.send(PeerId(peer), envelope, Outgoing::Kept(buf))? {
+        self.start(peer, envelope, Outgoing::Kept(buf), cookie)
+    }
+
+    /// As [`Turn::send`]; a long message's end says that the receiver has it, not only that its
+    /// memory is free.
+    ///
+    /// # Errors
+    /// As for [`Turn::inject`]; then no [`Occurrence`] comes.
+    pub fn send_delivered(
+        &mut self,
+        peer: u32,
+        envelope: &Envelope,
+        buf: &Buf,
+        cookie: Option<Cookie>,
+    ) -> Result<Sent, Error> {
+        self.start(peer, envelope, Outgoing::Delivered(buf), cookie)
+    }
+
+    #[inline]
+    fn start(
+        &mut self,
+        peer: u32,
+        envelope: &Envelope,
+        outgoing: Outgoing<'_>,
+        cookie: Option<Cookie>,
+    ) -> Result<Sent, Error> {
+        match self.work.send(PeerId(peer), envelope, outgoing)? {
             Started::Ended => Ok(Sent::Ended),
             Started::Slot(slot) => {
                 self.work.entrust(slot, cookie);

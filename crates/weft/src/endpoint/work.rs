@@ -74,6 +74,8 @@ pub(super) enum Started {
 pub(super) enum Outgoing<'a> {
     /// Memory that stays valid by its `Buf`.
     Kept(&'a Buf),
+    /// The same; the send ends only when the receiver has it, even if the device could copy it.
+    Delivered(&'a Buf),
     /// Borrowed memory, and how to borrow it for longer.
     Borrowed(&'a [u8], &'a dyn Fn() -> Buf),
 }
@@ -81,14 +83,14 @@ pub(super) enum Outgoing<'a> {
 impl Outgoing<'_> {
     fn len(&self) -> usize {
         match self {
-            Outgoing::Kept(buf) => buf.len(),
+            Outgoing::Kept(buf) | Outgoing::Delivered(buf) => buf.len(),
             Outgoing::Borrowed(bytes, _) => bytes.len(),
         }
     }
 
     fn keep(self) -> Buf {
         match self {
-            Outgoing::Kept(buf) => buf.clone(),
+            Outgoing::Kept(buf) | Outgoing::Delivered(buf) => buf.clone(),
             Outgoing::Borrowed(_, keep) => keep(),
         }
     }
@@ -188,10 +190,12 @@ impl EndpointWork {
         if eager && first {
             let sent = match &outgoing {
                 Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
-                Outgoing::Kept(buf) => self.device.reserve(peer, len).map(|()| {
-                    buf.read(0, self.device.space());
-                    self.device.commit(envelope);
-                }),
+                Outgoing::Kept(buf) | Outgoing::Delivered(buf) => {
+                    self.device.reserve(peer, len).map(|()| {
+                        buf.read(0, self.device.space());
+                        self.device.commit(envelope);
+                    })
+                }
             };
             match sent {
                 Ok(()) => return Ok(Started::Ended),
@@ -202,7 +206,9 @@ impl EndpointWork {
         if let Some(error) = self.death(peer) {
             return Err(error.clone());
         }
+        let delivered = matches!(outgoing, Outgoing::Delivered(_));
         let slot = self.ops.insert(State::Waiting, peer, outgoing.keep());
+        self.ops.at(slot).delivered = delivered;
         if !first || !self.try_send(slot, envelope) {
             self.enqueue(peer, slot, *envelope);
         }
@@ -241,8 +247,17 @@ impl EndpointWork {
             }
         }
         debug_assert!(announce);
-        match self.device.announce(peer, envelope, &op.buf, id) {
-            Ok(()) => op.state = State::Announced,
+        // Only the ends of plain messages say nothing of their receiver.
+        let announced = if is_matched(envelope.kind) && !op.delivered {
+            self.device.announce_buffered(peer, envelope, &op.buf, id)
+        } else {
+            self.device.announce(peer, envelope, &op.buf, id).map(|()| false)
+        };
+        match announced {
+            Ok(false) => op.state = State::Announced,
+            Ok(true) => {
+                self.ops.end(slot, Ok(Status { source: peer.0, envelope: *envelope, len }));
+            }
             Err(SendError::Full | SendError::Held) => return false,
             Err(SendError::Failed(error)) => self.ops.end(slot, Err(error)),
         }

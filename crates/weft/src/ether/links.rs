@@ -1,12 +1,13 @@
 //! The links of an ether device: opened when first needed, polled in turn, watched for coming up
 //! and going down.
 
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 
 use weft_link::{Link, LinkError, LinkOptions, Wrappers, open_links};
 use weft_proto::{Engine, Instant, LinkSpec};
 use weft_sys::clock::now_ns;
-use weft_wire::{Burst, LinkId, begins_with_message};
+use weft_wire::{Burst, LinkId, OpId, Tail, begins_with_message};
 
 use super::transfers::Transfers;
 use crate::error::Error;
@@ -127,6 +128,8 @@ impl Links {
             headroom: info.headroom,
             max_burst: info.max_burst,
             max_frames: info.max_frames,
+            pieces: info.pieces,
+            gathers: info.gathers,
             send_ns: info.costs.send_ns,
             receive_ns: info.costs.receive_ns,
             latency_ns: info.costs.latency_ns,
@@ -223,7 +226,7 @@ impl Links {
                 self.warm_until_ns[at] = now.0;
             }
             let link = &mut self.links[at];
-            let polled = if found == Some(at) { Ok(true) } else { link.poll() };
+            let polled = if found == Some(at) { Ok(true) } else { link.poll_head() };
             match polled {
                 Ok(true) => {
                     // Round-trip times come from this, so for the first frame of a run the clock is
@@ -248,6 +251,29 @@ impl Links {
         self.turn = if self.turn + 1 < self.links.len() { self.turn + 1 } else { 0 };
         self.settle_still();
         false
+    }
+
+    /// Puts a piece of a large message that came in the current frame in its place: out of the
+    /// frame, or, if it is still with the link's medium, straight from there.
+    ///
+    /// # Errors
+    /// When the medium does not give it.
+    #[inline]
+    pub(super) fn place(
+        &mut self,
+        transfers: &Transfers,
+        op: OpId,
+        offset: u64,
+        range: Range<usize>,
+    ) -> Result<(), Error> {
+        let (Some(at), Some(into)) = (self.current, transfers.memory(op)) else { return Ok(()) };
+        let link = &mut self.links[at];
+        if link.missing_from() != Some(range.start) {
+            into.write(offset as usize, &link.frame().bytes[range]);
+            return Ok(());
+        }
+        let fetched = link.fetch(into, offset as usize, range.len());
+        fetched.map_err(|e| Error::os("taking a piece of a large message", e))
     }
 
     /// Hands the frames that came with the current one, as far as they are pieces of one large
@@ -294,7 +320,7 @@ impl Links {
         }
     }
 
-    /// Sends a burst over a link.
+    /// Sends a burst over a link; what it lacks at its end is in one of the transfers.
     #[inline]
     pub(super) fn send(
         &mut self,
@@ -302,8 +328,15 @@ impl Links {
         now: Instant,
         id: LinkId,
         burst: &mut Burst,
+        transfers: &Transfers,
     ) {
-        let sent = self.hand_over(id, burst);
+        let sent = match burst.tail() {
+            None => self.hand_over(id, burst),
+            Some(Tail { op, offset, len }) => {
+                let (link, memory) = (&mut self.links[id.index()], transfers.memory(op));
+                memory.map_or(Ok(0), |from| link.send_from(burst, from, offset as usize, len))
+            }
+        };
         self.settle_sent(engine, now, id, burst.count(), sent);
     }
 

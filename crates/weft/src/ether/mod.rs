@@ -152,7 +152,10 @@ impl Ether {
         self.company.goes();
         for _ in 0..BURSTS_PER_ROUND {
             match self.engine.transmit(now, &mut self.transfers, &mut self.burst) {
-                Some(link) => self.links.send(&mut self.engine, now, link, &mut self.burst),
+                Some(link) => {
+                    let (engine, burst) = (&mut self.engine, &mut self.burst);
+                    self.links.send(engine, now, link, burst, &self.transfers);
+                }
                 None => return false,
             }
         }
@@ -164,6 +167,25 @@ impl Ether {
     fn after_send(&mut self, now: Instant, peer: PeerId, len: usize) {
         if self.company.joins(peer, len) {
             self.transmit(now);
+        }
+    }
+
+    /// Has the engine announce a message; gives the time and the transfer's id.
+    fn prepare(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &Buf,
+        op: OpId,
+    ) -> Result<(Instant, OpId), SendError> {
+        let (now, len) = (self.read_clock(), payload.len());
+        let id = self.transfers.insert(op, payload.clone());
+        match self.engine.announce(now, peer, envelope, len as u64, id) {
+            Ok(()) => Ok((now, id)),
+            Err(error) => {
+                self.transfers.remove(id);
+                Err(self.refusal(peer, len, error))
+            }
         }
     }
 
@@ -204,8 +226,13 @@ impl Ether {
                 Current::Announced { peer, envelope, len, ticket }
             }
             Incoming::Data { op, offset, range, .. } => {
-                self.transfers.place(op, offset, &self.links.frame()[range]);
-                return false;
+                let Err(error) = self.links.place(&self.transfers, op, offset, range) else {
+                    return false;
+                };
+                match self.transfers.remove(op) {
+                    Some(op) => Current::Failed { op, error },
+                    None => return false,
+                }
             }
             Incoming::Datagram { peer, range } => Current::Datagram { peer, range },
             Incoming::Done { op } => match self.transfers.remove(op) {
@@ -378,18 +405,26 @@ impl Device for Ether {
         payload: &Buf,
         op: OpId,
     ) -> Result<(), SendError> {
-        let (now, len) = (self.read_clock(), payload.len());
-        let id = self.transfers.insert(op, payload.clone());
-        match self.engine.announce(now, peer, envelope, len as u64, id) {
-            Ok(()) => {
-                self.after_send(now, peer, 0);
-                Ok(())
-            }
-            Err(error) => {
-                self.transfers.remove(id);
-                Err(self.refusal(peer, len, error))
-            }
+        let (now, _) = self.prepare(peer, envelope, payload, op)?;
+        self.after_send(now, peer, 0);
+        Ok(())
+    }
+
+    fn announce_buffered(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &Buf,
+        op: OpId,
+    ) -> Result<bool, SendError> {
+        let (now, id) = self.prepare(peer, envelope, payload, op)?;
+        let buffered = self.engine.buffer(peer, id);
+        self.after_send(now, peer, 0);
+        if buffered {
+            // It has been sent from where it lies: the copy is made while it is on its way.
+            self.transfers.buffer(id);
         }
+        Ok(buffered)
     }
 
     fn pull(&mut self, peer: PeerId, ticket: Ticket, into: Buf, op: OpId) {

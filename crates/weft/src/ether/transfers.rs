@@ -11,7 +11,13 @@ struct Transfer {
     op: OpId,
     buf: Buf,
     generation: u32,
+    /// Whether `buf` is a copy, and the owner has been told that the operation has ended.
+    buffered: bool,
 }
+
+/// Buffers of ended transfers that are kept for the next copies, and the most bytes of each.
+const SPARES_MAX: usize = 4;
+const SPARE_BYTES: usize = 128 << 10;
 
 /// The transfers under way, each under an id that the engine is given: the place in a slab, so that
 /// finding one costs no search for every piece that arrives, and a generation, so that an id is
@@ -20,6 +26,7 @@ struct Transfer {
 pub(super) struct Transfers {
     slots: Vec<Result<Transfer, u32>>,
     free: Vec<u32>,
+    spares: Vec<Vec<u8>>,
 }
 
 impl Transfers {
@@ -34,7 +41,7 @@ impl Transfers {
             Err(generation) => *generation,
             Ok(_) => unreachable!("a free slot holds no transfer"),
         };
-        *place = Ok(Transfer { op, buf, generation });
+        *place = Ok(Transfer { op, buf, generation, buffered: false });
         OpId(u64::from(slot) | u64::from(generation) << 32)
     }
 
@@ -49,18 +56,43 @@ impl Transfers {
     /// The id of the transfer that the owner calls `op`. Costs a search: for what is rare.
     pub(super) fn find(&self, op: OpId) -> Option<OpId> {
         self.slots.iter().enumerate().find_map(|(slot, place)| match place {
-            Ok(t) if t.op == op => Some(OpId(slot as u64 | u64::from(t.generation) << 32)),
+            Ok(t) if t.op == op && !t.buffered => {
+                Some(OpId(slot as u64 | u64::from(t.generation) << 32))
+            }
             _ => None,
         })
     }
 
-    /// Ends a transfer; gives what its owner calls it.
+    /// Ends a transfer; gives what its owner calls it, unless that was told of its end before.
     pub(super) fn remove(&mut self, id: OpId) -> Option<OpId> {
-        let (op, generation) = self.get(id).map(|t| (t.op, t.generation))?;
+        let generation = self.get(id)?.generation;
         let slot = id.0 as u32;
-        self.slots[slot as usize] = Err(generation.wrapping_add(1));
+        let place = &mut self.slots[slot as usize];
+        let ended = std::mem::replace(place, Err(generation.wrapping_add(1))).ok()?;
         self.free.push(slot);
-        Some(op)
+        if !ended.buffered {
+            return Some(ended.op);
+        }
+        let spare = ended.buf.into_vec().filter(|v| v.capacity() <= SPARE_BYTES);
+        self.spares.extend(spare.filter(|_| self.spares.len() < SPARES_MAX));
+        None
+    }
+
+    /// From now on a transfer has a copy of its payload, and its owner is not told of its end.
+    pub(super) fn buffer(&mut self, id: OpId) {
+        let mut copy = self.spares.pop().unwrap_or_default();
+        if let Some(Ok(transfer)) = self.slots.get_mut(id.0 as u32 as usize) {
+            copy.resize(transfer.buf.len(), 0);
+            transfer.buf.read(0, &mut copy);
+            transfer.buf = Buf::from_vec(copy);
+            transfer.buffered = true;
+        }
+    }
+
+    /// The memory of a transfer.
+    #[inline]
+    pub(super) fn memory(&self, id: OpId) -> Option<&Buf> {
+        self.get(id).map(|transfer| &transfer.buf)
     }
 
     /// Puts a piece of an incoming message in its place.

@@ -1,0 +1,375 @@
+//! The tso link: frames of up to 64 KiB over any MTU. The NIC cuts them (TCP segmentation offload),
+//! the receiver's kernel joins them, and the work for each frame is done once for 64 KiB instead of
+//! once for 1500 bytes. It moves bulk with the least work, needs CAP_NET_RAW, and no IP address.
+//!
+//! Where one of its pieces is lost, the whole frame is.
+
+mod header;
+mod join;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use weft_sys::buf::Buf;
+use weft_sys::net::{Interface, errno};
+use weft_sys::tso::{OFFLOAD_LEN, TsoConfig, TsoSocket};
+use weft_wire::{Burst, LinkAddr, final_piece};
+
+use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, add_tail};
+use crate::options::LinkOptions;
+use crate::packet::{EVERYONE, at_most_wire_speed, check_length, count_sent, foreign};
+use crate::state::StateWatch;
+use crate::{LinkError, error};
+use header::{FRAME_MAX, HEADROOM, IP_HEADER_LEN, Piece, Sender, TCP_HEADER_LEN};
+use join::Join;
+
+/// The most pieces of a frame.
+const PIECES_MAX: usize = 64;
+
+/// Calls that found nothing between two looks at the interface's state.
+const STATE_EVERY: u32 = 64;
+
+/// Bytes of a frame that are looked at before it is taken: its headers, and what may stand before
+/// the piece of a large message.
+const HEAD: usize = HEADROOM + 256;
+
+/// Tries to take a frame that is there: the error of an outage comes out before it does.
+const TRIES: usize = 4;
+
+/// Where the frame is that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Current {
+    None,
+    /// In the buffer.
+    Buffer {
+        len: usize,
+    },
+    /// Put together from pieces.
+    Joined,
+    /// In the buffer up to `missing`; the kernel still has all of it.
+    Head {
+        len: usize,
+        missing: usize,
+    },
+}
+
+/// A tso link on one interface.
+#[derive(Debug)]
+pub struct TsoLink {
+    socket: TsoSocket,
+    info: LinkInfo,
+    watch: StateWatch,
+    sender: Sender,
+    /// Of the next frame.
+    number: u32,
+    buffer: Box<[u8]>,
+    current: Current,
+    join: Join,
+    counters: LinkCounters,
+    idle: u32,
+}
+
+impl TsoLink {
+    /// Opens a tso link on an interface that is up.
+    ///
+    /// # Errors
+    /// Without the right, on an interface that is down, is gone, is a loopback or is not Ethernet.
+    pub fn open(interface: &Interface, options: &LinkOptions) -> Result<TsoLink, LinkError> {
+        let name = || interface.name.clone();
+        if !interface.state.up {
+            return Err(LinkError::Down { interface: name() });
+        }
+        // On a loopback the frames' source address would be its own, and TCP answer them.
+        let Some(mac) = interface.mac.filter(|_| !interface.loopback) else {
+            return Err(LinkError::NotEthernet { interface: name() });
+        };
+        let socket = TsoSocket::open(&TsoConfig {
+            index: interface.index,
+            conditions: &header::conditions(options.port, options.job),
+            groups: &[EVERYONE],
+        })
+        .map_err(|error| LinkError::from_step(&interface.name, error))?;
+        let watch = StateWatch::new(&interface.name)
+            .map_err(|cause| LinkError::from_io(&interface.name, "watching its state", cause))?;
+        let piece = interface.mtu.saturating_sub(IP_HEADER_LEN + TCP_HEADER_LEN).min(FRAME_MAX);
+        let mtu = piece * (FRAME_MAX / piece.max(1)).min(PIECES_MAX);
+        let info = LinkInfo {
+            name: format!("tso:{}", interface.name),
+            kind: LinkKind::Tso,
+            interface: name(),
+            addr: LinkAddr::Mac(mac),
+            everyone: Some(LinkAddr::Mac(EVERYONE)),
+            mtu,
+            headroom: HEADROOM,
+            max_burst: HEADROOM + mtu,
+            max_frames: 1,
+            pieces: mtu.div_ceil(piece.max(1)),
+            gathers: true,
+            costs: costs(interface),
+            integrity: true,
+            free_poll: false,
+        };
+        Ok(TsoLink {
+            socket,
+            info,
+            watch,
+            sender: Sender { mac, port: options.port, piece: piece as u16 },
+            number: 0,
+            buffer: vec![0; HEADROOM + FRAME_MAX].into_boxed_slice(),
+            current: Current::None,
+            join: Join::default(),
+            counters: LinkCounters::default(),
+            idle: 0,
+        })
+    }
+
+    /// The frame that waits, of `got` bytes, of which the beginning has been looked at: if it ends
+    /// with a piece of a large message, that may stay where it is.
+    #[inline]
+    fn head(&mut self, got: usize) -> Option<Current> {
+        if got <= HEAD {
+            return None;
+        }
+        let piece = Piece::read(&self.buffer[OFFLOAD_LEN..got.min(self.buffer.len())])?;
+        let missing = final_piece(&piece.bytes[..piece.bytes.len().min(HEAD - HEADROOM)])?;
+        let len = piece.whole;
+        (piece.is_whole() && missing < len).then_some(Current::Head { len, missing })
+    }
+
+    /// Gives back what was the current frame.
+    #[inline]
+    fn let_go(&mut self) {
+        match std::mem::replace(&mut self.current, Current::None) {
+            Current::None | Current::Buffer { .. } => {}
+            Current::Joined => self.join.done(),
+            // Nobody wanted it.
+            Current::Head { .. } => {
+                let _ = self.socket.receive(&mut self.buffer[..HEADROOM]);
+            }
+        }
+    }
+
+    #[inline]
+    fn count_received(&mut self) {
+        self.counters.received_frames += 1;
+        self.counters.received_bytes += self.frame().bytes.len() as u64;
+    }
+
+    /// Receives until a frame is whole; `false` when nothing more has come.
+    #[inline]
+    fn receive(&mut self) -> Result<bool, LinkError> {
+        loop {
+            let got = match self.socket.receive(&mut self.buffer) {
+                Ok(Some(got)) => got,
+                Ok(None) => return self.found_nothing(),
+                Err(error) => {
+                    // Asking has removed the error; what it was about shows in the interface's
+                    // state.
+                    tracing::trace!(link = self.info.name, %error, "receiving");
+                    return self.found_nothing();
+                }
+            };
+            let Some(piece) = Piece::read(&self.buffer[OFFLOAD_LEN..got]) else { continue };
+            if piece.is_whole() {
+                self.current = Current::Buffer { len: piece.whole };
+                return Ok(true);
+            }
+            if self.join.add(&piece) {
+                self.current = Current::Joined;
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Looks after the interface now and then while nothing arrives.
+    fn found_nothing(&mut self) -> Result<bool, LinkError> {
+        self.idle = self.idle.wrapping_add(1);
+        if self.idle.is_multiple_of(STATE_EVERY) && self.watch.take_fresh() {
+            self.watch.news()?;
+        }
+        Ok(false)
+    }
+
+    /// Sorts out why the kernel did not take a frame.
+    #[cold]
+    fn refused(&mut self, cause: io::Error) -> Result<(), LinkError> {
+        tracing::trace!(link = self.info.name, %cause, "frames refused");
+        let full = cause.raw_os_error() == Some(errno::ENOBUFS)
+            || cause.kind() == io::ErrorKind::WouldBlock;
+        let down = cause.kind() == io::ErrorKind::NetworkDown || error::is_gone(&cause);
+        // `ENETDOWN` may also be an error left over from an outage that has ended.
+        if !full && down && !self.watch.is_set_up_now() {
+            return Err(self.watch.outage());
+        }
+        Ok(())
+    }
+}
+
+/// What a tso link costs; from measurements on a virtual machine, bounded by the NIC's speed.
+fn costs(interface: &Interface) -> Costs {
+    Costs {
+        send_ns: 2_000,
+        receive_ns: 400,
+        latency_ns: 5_500,
+        bytes_per_s: at_most_wire_speed(interface, 8_000_000_000),
+    }
+}
+
+impl Link for TsoLink {
+    fn info(&self) -> &LinkInfo {
+        &self.info
+    }
+
+    fn send(&mut self, burst: &mut Burst) -> Result<usize, LinkError> {
+        let LinkAddr::Mac(to) = burst.to() else {
+            return Err(foreign(&self.info, burst.to()));
+        };
+        if burst.is_empty() {
+            return Ok(0);
+        }
+        check_length(&self.info, burst)?;
+        let mut taken = 0;
+        let mut error = None;
+        for frame in burst.frames_mut() {
+            self.number = self.number.wrapping_add(1);
+            self.sender.write(to, self.number, frame);
+            self.counters.send_calls += 1;
+            match self.socket.send(frame) {
+                Ok(()) => taken += 1,
+                Err(cause) => {
+                    error = Some(cause);
+                    break;
+                }
+            }
+        }
+        count_sent(&mut self.counters, burst, taken);
+        if let Some(error) = error {
+            self.refused(error)?;
+        }
+        Ok(taken)
+    }
+
+    fn send_from(
+        &mut self,
+        burst: &mut Burst,
+        tail: &Buf,
+        at: usize,
+        len: usize,
+    ) -> Result<usize, LinkError> {
+        let LinkAddr::Mac(to) = burst.to() else {
+            return Err(foreign(&self.info, burst.to()));
+        };
+        check_length(&self.info, burst)?;
+        if burst.count() == 1 {
+            self.number = self.number.wrapping_add(1);
+            for frame in burst.frames_mut() {
+                self.sender.write(to, self.number, frame);
+            }
+            let whole = burst.bytes();
+            let head = &whole[..whole.len().saturating_sub(len)];
+            if let Some(sent) = self.socket.send_from(head, tail, at, len) {
+                self.counters.send_calls += 1;
+                count_sent(&mut self.counters, burst, usize::from(sent.is_ok()));
+                return match sent {
+                    Ok(()) => Ok(1),
+                    Err(error) => self.refused(error).map(|()| 0),
+                };
+            }
+        }
+        add_tail(burst, tail, at, len);
+        self.send(burst)
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Result<bool, LinkError> {
+        self.let_go();
+        let found = self.receive()?;
+        if found {
+            self.count_received();
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    fn poll_head(&mut self) -> Result<bool, LinkError> {
+        self.let_go();
+        let Ok(Some(got)) = self.socket.peek(&mut self.buffer[..HEAD]) else {
+            return self.found_nothing();
+        };
+        if let Some(head) = self.head(got) {
+            self.current = head;
+            self.count_received();
+            return Ok(true);
+        }
+        self.poll()
+    }
+
+    #[inline]
+    fn missing_from(&self) -> Option<usize> {
+        match self.current {
+            Current::Head { missing, .. } => Some(missing),
+            _ => None,
+        }
+    }
+
+    fn fetch(&mut self, into: &Buf, at: usize, len: usize) -> Result<(), LinkError> {
+        let Current::Head { len: whole, missing } = self.current else {
+            unreachable!("nothing is missing of this frame");
+        };
+        self.current = Current::Buffer { len: whole };
+        let end = HEADROOM + missing + len;
+        let mut tries = 0;
+        let cause = loop {
+            let head = &mut self.buffer[..HEADROOM + missing];
+            let got = match self.socket.receive_into(head, into, at, len) {
+                // Memory in many pieces: by way of the buffer.
+                Err(None) => self.socket.receive(&mut self.buffer).inspect(|_| {
+                    into.write(at, &self.buffer[HEADROOM + missing..end]);
+                }),
+                Err(Some(error)) => Err(error),
+                Ok(got) => Ok(got),
+            };
+            tries += 1;
+            match got {
+                Ok(Some(got)) if got >= end => return Ok(()),
+                Ok(_) => break io::ErrorKind::UnexpectedEof.into(),
+                Err(error) if tries == TRIES => break error,
+                Err(_) => {}
+            }
+        };
+        Err(LinkError::from_io(&self.info.interface, "taking a frame that has come", cause))
+    }
+
+    #[inline]
+    fn frame(&self) -> RxFrame<'_> {
+        match self.current {
+            Current::Buffer { len } | Current::Head { len, .. } => {
+                let mut from = [0; 6];
+                from.copy_from_slice(&self.buffer[OFFLOAD_LEN + 6..OFFLOAD_LEN + 12]);
+                let bytes = &self.buffer[HEADROOM..HEADROOM + len];
+                RxFrame { from: LinkAddr::Mac(from), bytes }
+            }
+            Current::Joined | Current::None => {
+                let (bytes, of) = self.join.frame().expect("poll() found a frame");
+                RxFrame { from: LinkAddr::Mac(of.mac), bytes }
+            }
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn rouse(&mut self) {
+        // An error that waits would keep the descriptor readable, and a sleeper awake.
+        let _ = self.watch.take_fresh().then(|| self.socket.take_error());
+    }
+
+    fn is_up(&self) -> bool {
+        self.watch.state().usable()
+    }
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters { receive_dropped: self.socket.dropped(), ..self.counters }
+    }
+}

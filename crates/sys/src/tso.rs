@@ -1,0 +1,268 @@
+//! AF_PACKET with offload headers (PACKET_VNET_HDR): TCP-shaped frames far longer than the MTU,
+//! which the NIC, or the kernel just before it, cuts into pieces of that size (TSO), and which the
+//! receiver's kernel joins again before it hands them over (GRO).
+
+use std::cell::Cell;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::buf::Buf;
+use crate::net::sockopt::{self, set};
+use crate::net::{Condition, StepError, mmsg, step};
+use crate::packet::{self, ETHERNET_HEADER_LEN};
+
+/// Bytes of the header that says what the NIC shall do with a frame, and that stands before it.
+pub const OFFLOAD_LEN: usize = 10;
+
+/// The EtherType of IPv6.
+const IPV6: u16 = 0x86dd;
+
+// linux/virtio_net.h.
+const NEEDS_CSUM: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+
+/// Bytes asked for as receive and as send buffer.
+const RECEIVE_BUFFER: usize = 8 << 20;
+const SEND_BUFFER: usize = 2 << 20;
+
+/// What the NIC shall do with a frame of IPv6 and TCP. Offsets count from the frame's first byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Offload {
+    /// Bytes of all headers: each piece begins with them.
+    pub headers: u16,
+    /// Payload bytes of each piece but the last; 0: the frame fits in one.
+    pub segment: u16,
+    /// Where the TCP header begins.
+    pub tcp_start: u16,
+}
+
+impl Offload {
+    /// Writes the header at the start of `into`.
+    #[inline]
+    pub fn write(&self, into: &mut [u8]) {
+        let tcp_checksum_at = 16u16;
+        into[0] = NEEDS_CSUM;
+        into[1] = if self.segment > 0 { GSO_TCPV6 } else { 0 };
+        into[2..4].copy_from_slice(&self.headers.to_ne_bytes());
+        into[4..6].copy_from_slice(&self.segment.to_ne_bytes());
+        into[6..8].copy_from_slice(&self.tcp_start.to_ne_bytes());
+        into[8..10].copy_from_slice(&tcp_checksum_at.to_ne_bytes());
+    }
+}
+
+/// What such a socket is opened with.
+#[derive(Clone, Debug)]
+pub struct TsoConfig<'a> {
+    /// The interface's number.
+    pub index: u32,
+    /// What frames must have to be received; offsets count from after the Ethernet header.
+    pub conditions: &'a [Condition],
+    /// Group addresses to receive as well.
+    pub groups: &'a [[u8; 6]],
+}
+
+/// A packet socket on one interface that sends and receives long IPv6 frames, each behind an
+/// [`Offload`] header. It never waits.
+#[derive(Debug)]
+pub struct TsoSocket {
+    fd: OwnedFd,
+    dropped: Cell<u64>,
+}
+
+impl TsoSocket {
+    /// Opens a socket. An interface that is down is no error: frames come once it is up.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW (`EPERM`), or without such an interface (`ENODEV`).
+    pub fn open(config: &TsoConfig<'_>) -> Result<TsoSocket, StepError> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
+        let fd = step("opening a packet socket", fd.map_err(io::Error::from))?;
+        let raw = fd.as_raw_fd();
+        let one = 1i32;
+        step("asking for offload headers", set(raw, libc::SOL_PACKET, VNET_HDR, &one))?;
+        let filter = crate::net::attach_filter(raw, config.conditions, ETHERNET_HEADER_LEN, true);
+        step("attaching the frame filter", filter)?;
+        // All are improvements that old kernels or strict limits lack. The queueing discipline is
+        // not gone round: whatever does that drops what the kernel has to cut itself.
+        let _ = set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one);
+        let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
+        let _ = sockopt::grow_buffer(raw, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER);
+        for group in config.groups {
+            step("joining the group address", packet::join(raw, config.index, *group))?;
+        }
+        step("binding the packet socket", packet::bind(raw, config.index, IPV6))?;
+        Ok(TsoSocket { fd, dropped: Cell::new(0) })
+    }
+
+    /// Sends one frame, which begins with its [`Offload`] header. One system call.
+    ///
+    /// # Errors
+    /// `ENOBUFS` or `EAGAIN` when there is no room; `EINVAL` when the headers make no sense;
+    /// `ENETDOWN`, `ENXIO` or `ENODEV` when the interface is down or gone.
+    #[inline]
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        mmsg::send_one(self.fd.as_raw_fd(), frame)
+    }
+
+    /// As [`TsoSocket::send`], for a frame whose end is `len` bytes of `tail` from `at` on, which
+    /// need not be copied to its beginning. `None`: they lie in too many pieces; nothing was done.
+    #[inline]
+    pub fn send_from(
+        &self,
+        head: &[u8],
+        tail: &Buf,
+        at: usize,
+        len: usize,
+    ) -> Option<io::Result<()>> {
+        let mut vector = Vector::new(head.as_ptr().cast_mut(), head.len());
+        vector.add_buf(tail, at, len)?;
+        let message = vector.message();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: `message` names pieces of `head` and of `tail`, whose keeper keeps them valid;
+        // the call only reads them.
+        let done = unsafe { libc::syscall(libc::SYS_sendmsg, fd, &raw const message, flags) };
+        Some(if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) })
+    }
+
+    /// Takes the frame that waits: its beginning into `head`, the `len` bytes behind that into
+    /// `tail` from `at` on, what there may be behind those nowhere. Gives how many bytes were
+    /// written; `None` if nothing waits. `Err(None)`: the memory lies in too many pieces; nothing
+    /// was done.
+    ///
+    /// # Errors
+    /// As for [`TsoSocket::receive`].
+    #[inline]
+    pub fn receive_into(
+        &self,
+        head: &mut [u8],
+        tail: &Buf,
+        at: usize,
+        len: usize,
+    ) -> Result<Option<usize>, Option<io::Error>> {
+        let mut vector = Vector::new(head.as_mut_ptr(), head.len());
+        vector.add_buf(tail, at, len).ok_or(None)?;
+        let mut message = vector.message();
+        let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_DONTWAIT);
+        // SAFETY: `message` names pieces of `head` and of `tail`, which may be written, for whoever
+        // made the `Buf` vouched for that; all outlive the call.
+        let done = unsafe { libc::syscall(libc::SYS_recvmsg, fd, &raw mut message, flags) };
+        received(done).map_err(Some)
+    }
+
+    /// Looks at the frame that waits, without taking it: copies its beginning into `head`, and
+    /// gives its length with the offload header, or `None` if nothing waits.
+    ///
+    /// # Errors
+    /// As for [`TsoSocket::receive`].
+    #[inline]
+    pub fn peek(&self, head: &mut [u8]) -> io::Result<Option<usize>> {
+        self.receive_plain(head, libc::MSG_PEEK)
+    }
+
+    /// Receives a frame behind its offload header into `buffer`; gives how many bytes those are
+    /// together, or `None` when nothing has come. One that is longer than the buffer is skipped.
+    ///
+    /// # Errors
+    /// When the socket has an error waiting, or the kernel refuses.
+    #[inline]
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let got = self.receive_plain(buffer, 0)?;
+        Ok(got.filter(|got| (OFFLOAD_LEN..=buffer.len()).contains(got)))
+    }
+
+    /// Receives what fits into `buffer`; gives how long the whole is.
+    #[inline]
+    fn receive_plain(&self, buffer: &mut [u8], flags: i32) -> io::Result<Option<usize>> {
+        let flags = flags | libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+        let (at, len, nobody) = (buffer.as_mut_ptr(), buffer.len(), std::ptr::null_mut::<u8>());
+        // Not by the C library's function, as in `mmsg::send_one`.
+        // SAFETY: the kernel writes at most `len` bytes at `at`, and no address.
+        let done = unsafe {
+            let fd = self.fd.as_raw_fd();
+            libc::syscall(libc::SYS_recvfrom, fd, at, len, flags, nobody, nobody)
+        };
+        received(done)
+    }
+
+    /// An error that waits on the socket. Asking removes it; while it waits, the descriptor counts
+    /// as readable.
+    pub fn take_error(&self) -> Option<io::Error> {
+        sockopt::take_error(self.fd.as_raw_fd())
+    }
+
+    /// Frames lost since the socket was opened because its buffer was full. One system call.
+    pub fn dropped(&self) -> u64 {
+        let dropped = self.dropped.get() + packet::drops(self.fd.as_raw_fd());
+        self.dropped.set(dropped);
+        dropped
+    }
+}
+
+/// What a receiving call gave.
+#[inline]
+fn received(done: libc::c_long) -> io::Result<Option<usize>> {
+    if done >= 0 {
+        return Ok(Some(done as usize));
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+        _ => Err(error),
+    }
+}
+
+/// Pieces of memory for one call.
+const PIECES_MAX: usize = 16;
+
+/// Where a call's bytes lie.
+struct Vector {
+    pieces: [libc::iovec; PIECES_MAX],
+    count: usize,
+}
+
+impl Vector {
+    fn new(at: *mut u8, len: usize) -> Vector {
+        // SAFETY: all zeros are a valid `iovec`: no memory.
+        let mut pieces: [libc::iovec; PIECES_MAX] = unsafe { mem::zeroed() };
+        pieces[0] = libc::iovec { iov_base: at.cast(), iov_len: len };
+        Vector { pieces, count: 1 }
+    }
+
+    /// Adds `len` bytes of `buf` from `at` on; `None` if there are not so many, or in too many
+    /// pieces.
+    #[inline]
+    fn add_buf(&mut self, buf: &Buf, at: usize, len: usize) -> Option<()> {
+        let mut fits = true;
+        let covered = buf.each(at, len, |at, _, len| {
+            fits &= self.count < PIECES_MAX;
+            if let Some(piece) = self.pieces.get_mut(self.count) {
+                *piece = libc::iovec { iov_base: at.cast(), iov_len: len };
+                self.count += 1;
+            }
+        });
+        (fits && covered == len).then_some(())
+    }
+
+    /// A message of these pieces, which must outlive it.
+    fn message(&mut self) -> libc::msghdr {
+        // SAFETY: all zeros are a valid `msghdr`: no address, no data.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = self.pieces.as_mut_ptr();
+        message.msg_iovlen = self.count as _;
+        message
+    }
+}
+
+/// PACKET_VNET_HDR, which the `libc` crate does not name everywhere.
+const VNET_HDR: i32 = 15;
+
+impl AsFd for TsoSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
