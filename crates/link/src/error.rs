@@ -30,8 +30,8 @@ pub enum LinkError {
     },
     /// The interface has no Ethernet address, so that Ethernet frames cannot be sent over it.
     #[error(
-        "the interface {interface} is not Ethernet, so that packet and tso links cannot use it: use \
-         the udp link (WEFT_LINKS=udp)"
+        "the interface {interface} is not Ethernet, so that packet and tso links cannot use it: \
+         use the udp link (WEFT_LINKS=udp)"
     )]
     NotEthernet {
         /// The network interface.

@@ -75,7 +75,7 @@ impl Wire {
 
     /// What an owner does to reach several.
     fn multicast(&mut self, at: usize, peers: &[PeerId], bytes: &[u8]) {
-        let link = self.engines[at].loudest(peers, bytes.len());
+        let link = self.engines[at].loudest(peers, &Row::one(bytes.len(), &mut |_, _| ()));
         if let Some(link) = link {
             let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
             let mut row = Row::one(bytes.len(), &mut write);
@@ -209,7 +209,7 @@ fn who_hears_is_told_by_one_frame_and_the_deaf_by_one_each() {
     assert_eq!(wire.count(0).multicasts_sent, 2001);
     // The link fails and comes back: it is asked anew.
     wire.engines[0].set_link_up(wire.now, LINK, false);
-    assert_eq!(wire.engines[0].loudest(&all, 1), None);
+    assert_eq!(wire.engines[0].loudest(&all, &Row::one(1, &mut |_, _| ())), None);
     wire.engines[0].set_link_up(wire.now, LINK, true);
     wire.run(1000);
     wire.multicast(0, &all, b"again");

@@ -210,7 +210,7 @@ fn costs(interface: &Interface) -> Costs {
     Costs {
         send_ns: 2_000,
         receive_ns: 400,
-        latency_ns: 5_500,
+        latency_ns: 4_500,
         bytes_per_s: at_most_wire_speed(interface, 8_000_000_000),
     }
 }

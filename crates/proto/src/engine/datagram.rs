@@ -104,7 +104,7 @@ impl Engine {
         let any = peer.paths.iter().any(|p| able(&p) && !p.suspect);
         let paths = peer.paths.iter().filter(able).filter(|p| !any || !p.suspect);
         let bytes = row.weight().max(TYPICAL_LEN);
-        let path = paths.min_by_key(|p| hub.links[p.link.index()].time_ns(bytes));
+        let path = paths.min_by_key(|p| hub.links[p.link.index()].row_ns(rest, bytes));
         let Some(path) = path.filter(|_| peer.state == State::Open) else {
             let most = hub.links.iter().map(|link| link.spec.mtu).max().unwrap_or(0);
             let max = most.saturating_sub(HEADER_LEN);
@@ -133,8 +133,8 @@ impl Engine {
     }
 
     /// The link over which most of `peers` hear what is sent to everyone, if there are at least
-    /// two; of several the one that takes `bytes` fastest.
-    pub fn loudest(&self, peers: &[PeerId], bytes: usize) -> Option<LinkId> {
+    /// two; of several the one that takes `row` fastest.
+    pub fn loudest(&self, peers: &[PeerId], row: &Row<'_>) -> Option<LinkId> {
         let mut best: Option<(usize, u64, LinkId)> = None;
         for (at, link) in self.hub.links.iter().enumerate() {
             let id = LinkId(at as u8);
@@ -142,7 +142,7 @@ impl Engine {
                 continue;
             }
             let count = peers.iter().filter(|&&p| self.hears(p, id)).count();
-            let time = link.time_ns(bytes.max(TYPICAL_LEN));
+            let time = link.row_ns(row.count, row.weight().max(TYPICAL_LEN));
             let better = best.is_none_or(|(c, t, _)| count > c || (count == c && time < t));
             if count >= 2 && better {
                 best = Some((count, time, id));

@@ -43,6 +43,14 @@ impl Link {
     pub(crate) fn time_ns(&self, bytes: usize) -> u64 {
         self.fixed_ns + (bytes as u64).saturating_mul(self.mib_ns) / (1 << 20)
     }
+
+    /// Time for a row of `count` frames of `bytes` together, ns: each burst is as much work as one
+    /// frame.
+    #[inline]
+    pub(crate) fn row_ns(&self, count: usize, bytes: usize) -> u64 {
+        let further = count.saturating_sub(1) / self.spec.max_frames.max(1);
+        self.time_ns(bytes) + self.fixed_ns.saturating_mul(further as u64)
+    }
 }
 
 /// The path for about `bytes` that should arrive soon: among those that can send now, the fastest;

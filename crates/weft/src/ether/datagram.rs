@@ -30,7 +30,7 @@ impl Ether {
     /// Sends a row of datagrams to several: one frame of each for all who are known to hear it, one
     /// each for the others, of whom it is found out meanwhile.
     pub(super) fn send_to_all(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
-        let link = self.engine.loudest(peers, row.weight());
+        let link = self.engine.loudest(peers, row);
         let told = link.filter(|&link| self.send_to_everyone(link, row));
         let mut asks = peers.len() > 1;
         for &peer in peers {
