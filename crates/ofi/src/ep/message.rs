@@ -176,8 +176,16 @@ impl Ep {
                 }
                 return Ok(());
             }
-            // The message is there when something that was sent behind it has been answered; a long
-            // one ends only then by itself.
+            // A long message ends by itself only when it is there.
+            if copy.is_none() && turn.is_long(peer, buf.len()) {
+                let cookie = Some(Cookie { context, mark: mark.0 });
+                let sent = turn.send_delivered(peer, &envelope, buf, cookie);
+                if sent.map_err(|e| self.lost(state, &e))? == Sent::Ended {
+                    bound.ended_at_once(context, mark, buf.len());
+                }
+                return Ok(());
+            }
+            // A short one is when something that was sent behind it has been answered.
             let group = state.groups.begin(context, mark, 2);
             let own = Cookie { context, mark: mark.part(group).0 };
             let behind = Cookie { context: 0, mark: mark.part(group).probe().0 };

@@ -146,6 +146,12 @@ impl Turn<'_> {
         self.start(peer, envelope, Outgoing::Delivered(buf), cookie)
     }
 
+    /// Whether a message of `len` bytes to `peer` is long: its payload is fetched by the receiver.
+    #[inline]
+    pub fn is_long(&self, peer: u32, len: usize) -> bool {
+        self.work.announces(PeerId(peer), len)
+    }
+
     #[inline]
     fn start(
         &mut self,

@@ -174,6 +174,13 @@ impl EndpointWork {
         self.dead.iter().find(|(p, _)| *p == peer).map(|(_, e)| e)
     }
 
+    /// Whether a message of `len` bytes to `peer` is announced, and its payload pulled.
+    #[inline]
+    pub(super) fn announces(&self, peer: PeerId, len: usize) -> bool {
+        let caps = self.device.caps(peer);
+        len > caps.eager_max || len >= caps.announce_from
+    }
+
     /// Starts a send. Small messages are copied to the device at once; those it has no room for,
     /// and large ones, become operations.
     #[inline]
@@ -183,9 +190,8 @@ impl EndpointWork {
         envelope: &Envelope,
         outgoing: Outgoing<'_>,
     ) -> Result<Started, Error> {
-        let caps = self.device.caps(peer);
         let len = outgoing.len();
-        let eager = len <= caps.eager_max && len < caps.announce_from;
+        let eager = !self.announces(peer, len);
         let first = self.queues.is_empty() || self.queues.iter().all(|q| q.peer != peer);
         if eager && first {
             let sent = match &outgoing {
@@ -227,8 +233,8 @@ impl EndpointWork {
         let id = self.ops.id(slot);
         let op = self.ops.at(slot);
         let (peer, len) = (op.peer, op.buf.len());
-        let caps = self.device.caps(peer);
-        let mut announce = len > caps.eager_max || len >= caps.announce_from;
+        let mut announce = self.announces(peer, len);
+        let op = self.ops.at(slot);
         if !announce {
             let result = self.device.reserve(peer, len);
             match result {
