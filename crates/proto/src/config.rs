@@ -23,8 +23,8 @@ pub struct Config {
     pub push_bytes: u64,
     /// Frames of the first burst of a large message; the later ones grow.
     pub first_burst_frames: usize,
-    /// Bytes of its first frame where one frame takes many on the wire: half a message of 64 KiB,
-    /// so that the receiver copies the first half while the second is sent.
+    /// Bytes of its first frame where one frame takes many on the wire: somewhat more than half a
+    /// message of 64 KiB, whose second part is copied last, when nothing else goes on.
     pub first_long_bytes: usize,
     /// So long after a frame the peer is held to look for more at once, on links where looking
     /// costs something.
@@ -111,7 +111,7 @@ impl Default for Config {
             window_bytes: 512 * 1024,
             push_bytes: 128 * 1024,
             first_burst_frames: 16,
-            first_long_bytes: 33_000,
+            first_long_bytes: 40_000,
             warm_ns: 150 * US,
             push_most: 8,
             congestion: Algorithm::Delay,

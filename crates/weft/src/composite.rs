@@ -337,6 +337,10 @@ impl Device for Composite {
         self.devices.iter_mut().for_each(|d| d.turned());
     }
 
+    fn has_to_send(&self) -> bool {
+        self.devices[self.at].has_to_send()
+    }
+
     fn is_lively(&self, now_ns: u64) -> bool {
         self.devices.iter().any(|d| d.is_lively(now_ns))
     }

@@ -334,6 +334,11 @@ pub trait Device: Send {
     /// the next poll looks everywhere.
     fn turned(&mut self) {}
 
+    /// Whether something goes out at the next poll; `true` also where that is not known.
+    fn has_to_send(&self) -> bool {
+        true
+    }
+
     /// Whether what is under way goes on within microseconds, as the pieces of a large message do:
     /// then who has a core to itself does better not to sleep, however long it has waited.
     fn is_lively(&self, _now_ns: u64) -> bool {

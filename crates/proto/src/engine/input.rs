@@ -141,6 +141,11 @@ impl Engine {
             self.hub.pool.give(buffer);
         }
         loop {
+            // Before its events are told: who is told of an end may send, and that carries the
+            // acknowledgement.
+            if self.current.as_ref().is_some_and(|cursor| cursor.at >= cursor.end) {
+                self.end_frame(now);
+            }
             if let Some(event) = self.hub.events.pop_front() {
                 return Some(event);
             }
@@ -154,18 +159,6 @@ impl Engine {
                 self.current = None;
                 return None;
             };
-            if cursor.at >= cursor.end {
-                self.current = None;
-                let wants = cursor.wants;
-                let Some(space) = peer.spaces.get_mut(usize::from(cursor.path)) else { continue };
-                let config = &self.hub.config;
-                let numbers = cursor.number..cursor.number + 1;
-                if space.note(numbers, now, wants, wants && cursor.at_once, config) {
-                    peer.wake(&mut self.hub);
-                }
-                peer.schedule(&mut self.hub);
-                continue;
-            }
             match peer.step(&mut self.hub, now, &mut cursor, frame) {
                 Ok(Step::More) => self.current = Some(cursor),
                 Ok(Step::Event(event)) => {
@@ -178,6 +171,20 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// The current frame has been read to its end: it counts as received.
+    #[inline]
+    fn end_frame(&mut self, now: Instant) {
+        let Some(cursor) = self.current.take() else { return };
+        let Some(Some(peer)) = self.peers.get_mut(cursor.peer.index()) else { return };
+        let Some(space) = peer.spaces.get_mut(usize::from(cursor.path)) else { return };
+        let (wants, config) = (cursor.wants, &self.hub.config);
+        let numbers = cursor.number..cursor.number + 1;
+        if space.note(numbers, now, wants, wants && cursor.at_once, config) {
+            peer.wake(&mut self.hub);
+        }
+        peer.schedule(&mut self.hub);
     }
 
     fn drain(&mut self, id: PeerId) -> Option<Incoming> {

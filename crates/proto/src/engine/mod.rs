@@ -9,7 +9,7 @@ mod user;
 
 use std::collections::{HashMap, VecDeque};
 
-use weft_wire::{Address, JobKey, LinkId, PeerId};
+use weft_wire::{Address, Chunk, JobKey, LinkId, PeerId};
 
 pub(crate) use hub::Hub;
 
@@ -136,6 +136,26 @@ impl Engine {
     #[inline]
     pub fn has_bulk(&self) -> bool {
         self.hub.pulls.len() + self.hub.transfers.len() > 0
+    }
+
+    /// Whether something goes out at the next [`Engine::transmit`].
+    #[inline]
+    pub fn has_to_send(&self) -> bool {
+        !self.hub.ready.is_empty()
+    }
+
+    /// Whether what comes next in `frame`, the one received last, is a piece of a message that was
+    /// announced and has not been pulled yet: taken now, it would be dropped.
+    #[inline]
+    pub fn is_early(&self, frame: &[u8]) -> bool {
+        let Some(cursor) = self.current.filter(|_| self.hub.events.is_empty()) else {
+            return false;
+        };
+        let Some(Some(peer)) = self.peers.get(cursor.peer.index()) else { return false };
+        match Chunk::decode(frame, cursor.at, cursor.end) {
+            Ok((Chunk::Push { ticket, .. }, _)) => peer.pushes.awaits(ticket),
+            _ => false,
+        }
     }
 
     /// Whether bulk is expected soon, so that links whose poll costs a system call are worth

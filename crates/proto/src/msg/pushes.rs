@@ -84,6 +84,13 @@ impl Pushes {
         None
     }
 
+    /// Whether the payload was announced and has not been pulled yet, and nothing of it was
+    /// dropped.
+    pub fn awaits(&self, ticket: u64) -> bool {
+        let announced = |k: &Known| matches!(k, Known::Announced { .. });
+        self.known.iter().rev().any(|(t, known)| *t == ticket && announced(known))
+    }
+
     /// The pull that the next piece is for, if it has a place; nothing is noted.
     #[inline]
     pub fn place(&mut self, ticket: u64) -> Option<u64> {

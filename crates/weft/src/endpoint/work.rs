@@ -426,7 +426,8 @@ impl EndpointWork {
         did
     }
 
-    /// Takes the device's current event; `true` if it was a whole message.
+    /// Takes the device's current event; `true` if it was a whole message, or the end of one, and
+    /// whoever waits for it can go on.
     #[inline]
     fn take_event(&mut self) -> bool {
         match self.device.event() {
@@ -471,6 +472,8 @@ impl EndpointWork {
                 if let Some(slot) = self.ops.slot(op) {
                     self.done(slot);
                 }
+                // Whoever waits for it may go on, unless a word to another is due first.
+                return !self.device.has_to_send();
             }
             Event::Failed { op, error } => {
                 if let Some(slot) = self.ops.slot(op) {

@@ -209,7 +209,8 @@ impl Links {
         eager: bool,
         first_of_run: bool,
     ) -> bool {
-        let all = eager || !self.any_free;
+        // What is expected comes over the links that are warm, if there are any.
+        let all = !self.any_free || (eager && !self.is_warm(*now));
         // The link of the last frame first: frames come in runs, and its frame must be given back.
         let last = self.current.take();
         let found = self.found.take();

@@ -38,6 +38,9 @@ const LONE_PER_LOOK: u32 = 8;
 /// Polls that cost a system call each between two looks at the clock: some microseconds.
 const POLLS_PER_LOOK: u32 = 8;
 
+/// How long a frame waits for the receive of a message that it has a piece of, ns.
+const EARLY_NS: u64 = 20_000;
+
 /// A peer that nobody sends to is called so long after it was associated, so that whoever only
 /// waits for it learns of its death. Not at once: most often a message comes first.
 const CALL_AFTER_NS: u64 = 20_000_000;
@@ -78,6 +81,8 @@ pub struct Ether {
     warnings: u64,
     /// Polls that cost system calls, round and round.
     polls: u32,
+    /// Since when the current frame waits for a receive.
+    early_since_ns: Option<u64>,
     /// Peers to be called, the last first, and when.
     to_call: Vec<PeerId>,
     call_at_ns: u64,
@@ -120,6 +125,7 @@ impl Ether {
             lone: 0,
             warnings: 0,
             polls: 0,
+            early_since_ns: None,
             to_call: Vec::new(),
             call_at_ns: 0,
         }
@@ -273,9 +279,25 @@ impl Ether {
         }
     }
 
+    /// Whether the current frame waits for a moment: a piece in it has no place yet, because its
+    /// message has no receive yet. Often that is posted within microseconds, for its poster was
+    /// kept by the acknowledgement that came just before.
+    #[inline]
+    fn waits_for_receive(&mut self) -> bool {
+        if !self.engine.is_early(self.links.frame()) {
+            self.early_since_ns = None;
+            return false;
+        }
+        let now = now_ns();
+        now < *self.early_since_ns.get_or_insert(now) + EARLY_NS
+    }
+
     /// Looks for the next event in what has arrived; `false`: nothing more has.
     #[inline]
     fn next_event(&mut self) -> bool {
+        if self.waits_for_receive() {
+            return false;
+        }
         let expects = self.engine.expects_bulk();
         let mut frames = 0;
         loop {
@@ -517,6 +539,9 @@ impl Device for Ether {
         self.links.check_state(&mut self.engine, now);
         self.answer_probes();
         self.transmit(now);
+        if self.early_since_ns.is_some() {
+            return false;
+        }
         // Timers and the links' state cause events as well, and so does what sending has freed.
         while let Some(incoming) = self.engine.next(now, &[]) {
             if self.take(incoming) {
@@ -554,6 +579,10 @@ impl Device for Ether {
         self.transmit(self.now);
     }
 
+    fn has_to_send(&self) -> bool {
+        self.engine.has_to_send()
+    }
+
     fn is_lively(&self, now_ns: u64) -> bool {
         self.engine.has_bulk() && now_ns < self.links.heard_ns() + LIVELY_NS
     }
@@ -577,7 +606,8 @@ impl Device for Ether {
     fn deadline_ns(&self) -> Option<u64> {
         let engine = self.engine.deadline().map(|deadline| deadline.0);
         let call = (!self.to_call.is_empty()).then_some(self.call_at_ns);
-        [engine, self.links.deadline_ns(), call].into_iter().flatten().min()
+        let early = self.early_since_ns.map(|since| since + EARLY_NS);
+        [engine, self.links.deadline_ns(), call, early].into_iter().flatten().min()
     }
 
     fn arm(&mut self, _wake: Wake) -> bool {
