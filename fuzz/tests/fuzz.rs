@@ -34,6 +34,24 @@ fn wire_frames_with_a_right_start() {
             *byte %= 12;
         }
         wire::chunks(&frame, frame.len());
+        wire::frame(&frame);
+    });
+}
+
+#[test]
+fn tso_frames() {
+    check!().with_iterations(times(100_000)).with_max_len(300).for_each(|bytes| {
+        wire::tso(bytes);
+        // What makes a frame ours, and small numbers for the rest.
+        let mut ours = bytes.to_vec();
+        let marks = [(20, 6), (38, 0xfd), (39, b'W'), (40, b'E'), (41, b'F'), (42, b'T'), (43, 1)];
+        let zeros = [(44, 0), (46, 0), (47, 0), (58, 0), (59, 0), (60, 0), (66, 0x50)];
+        for (at, value) in marks.into_iter().chain(zeros) {
+            if let Some(byte) = ours.get_mut(at) {
+                *byte = value;
+            }
+        }
+        wire::tso(&ours);
     });
 }
 

@@ -37,5 +37,5 @@ pub use options::{ETHERTYPE, HELLO_PORT, LinkOptions, parse_kinds};
 pub use packet::{PacketLink, packet_right};
 pub use pcap::Pcap;
 pub use trace::{Summary, Trace};
-pub use tso::TsoLink;
+pub use tso::{TsoLink, tso_part};
 pub use udp::{SMALL_RECEIVE_BUFFER, UdpLink};

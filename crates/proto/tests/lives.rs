@@ -140,6 +140,23 @@ fn a_message_sent_just_before_closing_arrives_and_closing_ends() {
 }
 
 #[test]
+fn who_has_all_that_it_pulled_and_closes_leaves_no_sender_in_doubt() {
+    for seed in 1..100 {
+        let segment = Segment { loss: 20, jitter_ns: 100_000, ..Segment::default() };
+        let mut net = Net::new(2, &Config::default(), vec![segment.clone(), segment], seed);
+        let op = net.announce(0, 1, 1, 30_000);
+        assert!(net.run(2_500, |n| n.nodes[1].pulled(0) == [1]), "seed {seed}");
+        let now = net.now;
+        net.nodes[1].engine.close(now);
+        assert!(net.run(2_500, |n| !n.nodes[1].engine.busy()), "seed {seed}: closing ends");
+        net.nodes[1].alive = false;
+        net.run(10, |n| !causes(n, 0).is_empty());
+        assert_eq!(causes(&net, 0), [Cause::Closed], "seed {seed}");
+        assert_eq!(net.nodes[0].done(), [op], "seed {seed}");
+    }
+}
+
+#[test]
 fn both_may_close_at_once_and_a_dead_peer_does_not_keep_us() {
     let mut net = net(1);
     net.send(0, 1, 1, 10);

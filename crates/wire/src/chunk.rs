@@ -144,6 +144,9 @@ pub enum Chunk {
     Close {
         /// Its place in the order.
         seq: u32,
+        /// Whether all that its sender pulled has come, so that whoever still waits to hear that
+        /// a piece arrived need not.
+        whole: bool,
     },
     /// A piece of a pulled payload.
     Data {
@@ -347,7 +350,7 @@ impl Chunk {
                 again: b[1] != 0,
             },
             REFUSE => Chunk::Refuse { seq, pull: u64_at(b, 8) & PULL_ID_MASK },
-            CLOSE => Chunk::Close { seq },
+            CLOSE => Chunk::Close { seq, whole: b[1] != 0 },
             _ => Chunk::Ping,
         })
     }

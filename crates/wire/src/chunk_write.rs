@@ -110,9 +110,9 @@ impl<'a> ChunkWriter<'a> {
     }
 
     /// The end of the order.
-    pub fn close(&mut self, seq: u32) {
+    pub fn close(&mut self, seq: u32, whole: bool) {
         let b = self.take(CLOSE_LEN);
-        Self::lead(b, CLOSE, 0, 0, seq);
+        Self::lead(b, CLOSE, u8::from(whole), 0, seq);
     }
 
     /// A data chunk with `len` bytes of payload, which the caller writes into what is given back.
@@ -211,7 +211,7 @@ mod tests {
         w.data(PULL_ID_MASK - 1, PULL_ID_MASK, 3).copy_from_slice(b"abc");
         w.push(PULL_ID_MASK - 2, 7, 3).copy_from_slice(b"def");
         w.ping();
-        w.close(6);
+        w.close(6, true);
         let end = w.len() + 9;
         w.pad_to(end);
         (frame, end)
@@ -268,7 +268,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        assert_eq!(all[9..], [Chunk::Ping, Chunk::Close { seq: 6 }, Chunk::Pad]);
+        assert_eq!(all[9..], [Chunk::Ping, Chunk::Close { seq: 6, whole: true }, Chunk::Pad]);
     }
 
     #[test]

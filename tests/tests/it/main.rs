@@ -6,6 +6,7 @@ mod collectives;
 mod devices;
 mod groups;
 mod links;
+mod long_frames;
 mod mpi;
 mod mpi_collectives;
 mod mpi_refused;

@@ -8,6 +8,7 @@ mod header;
 mod join;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_sys::buf::Buf;
@@ -51,6 +52,13 @@ enum Current {
         len: usize,
         missing: usize,
     },
+}
+
+/// What the headers of a received tso frame, from the Ethernet header on, say of it: bytes of the
+/// whole frame, and which of them came. `None`: it is none.
+pub fn tso_part(received: &[u8]) -> Option<(usize, Range<usize>)> {
+    let piece = Piece::read(received)?;
+    Some((piece.whole, piece.at..piece.at + piece.bytes.len()))
 }
 
 /// A tso link on one interface.

@@ -269,6 +269,9 @@ impl Engine {
         if let State::Ended(why) = p.state {
             return hub.events.push_back(failed(why));
         }
+        if p.said_close {
+            return hub.events.push_back(failed(Cause::ClosedHere));
+        }
         hub.counters.pulls += 1;
         let pull = if len == 0 {
             // The sender is told that nothing is wanted; there is nothing to wait for.

@@ -30,8 +30,8 @@ pub(crate) enum Ready {
     Message { envelope: Envelope, buffer: Vec<u8> },
     /// An announcement.
     Announced { envelope: Envelope, len: u64, ticket: u64 },
-    /// The last word.
-    Close,
+    /// The last word, and whether its sender has all that it pulled.
+    Close { whole: bool },
 }
 
 /// What to do with something that came.

@@ -23,8 +23,8 @@ pub(crate) enum Body {
     Pull { ticket: u64, len: u64, pull: u64, again: bool },
     /// A request that cannot be met.
     Refuse { pull: u64 },
-    /// The last word.
-    Close,
+    /// The last word, and whether all that we pulled has come.
+    Close { whole: bool },
 }
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Item {
             Body::Announce { .. } => 44,
             Body::Pull { .. } => 32,
             Body::Refuse { .. } => 16,
-            Body::Close => 8,
+            Body::Close { .. } => 8,
         }
     }
 
@@ -57,7 +57,7 @@ impl Item {
             }
             Body::Pull { ticket, len, pull, again } => w.pull(seq, ticket, len, pull, again),
             Body::Refuse { pull } => w.refuse(seq, pull),
-            Body::Close => w.close(seq),
+            Body::Close { whole } => w.close(seq, whole),
         }
     }
 
@@ -380,7 +380,7 @@ impl Outbox {
             if let Some(id) = front.pieces {
                 pieces.release(id);
             }
-            self.close_acked |= front.body == Body::Close;
+            self.close_acked |= matches!(front.body, Body::Close { .. });
             self.items.pop_front();
             self.base += 1;
         }

@@ -6,6 +6,7 @@ use super::{NEVER, Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Incoming};
 use crate::msg::outbox::Body;
+use crate::msg::transfer::{Stage, Transfer};
 
 impl Peer {
     /// Ends everything with the peer: operations are reported as failed, then the peer as gone.
@@ -86,7 +87,21 @@ impl Peer {
             self.end(hub, Cause::ClosedHere);
         } else if !self.said_close && !self.is_active() {
             self.said_close = true;
-            self.push(hub, &Envelope::default(), Body::Close);
+            let whole = hub.pulls.iter().all(|(_, pull)| pull.peer != self.id);
+            self.push(hub, &Envelope::default(), Body::Close { whole });
         }
+    }
+
+    /// The peer has said its last word. If it is `whole`, what it pulled from us has ended well:
+    /// the acknowledgement of a last piece may have been lost, and nobody is there to repeat it.
+    pub fn closed(&mut self, hub: &mut Hub, whole: bool) {
+        let pulled = |t: &Transfer| whole && matches!(t.stage, Stage::Sending { .. });
+        let ended = hub.transfers.iter().filter(|(_, t)| t.peer == self.id && pulled(t));
+        let ended: Vec<_> = ended.map(|(id, t)| (id, t.op)).collect();
+        for (id, op) in ended {
+            self.transfer_done(hub, id);
+            hub.events.push_back(Incoming::Done { op });
+        }
+        self.end(hub, Cause::Closed);
     }
 }

@@ -108,11 +108,11 @@ impl Peer {
                 self.take_word(hub, seq, Word::Pull { ticket, len, pull, again })
             }
             Chunk::Refuse { seq, pull } => self.take_word(hub, seq, Word::Refuse { pull }),
-            Chunk::Close { seq } => {
+            Chunk::Close { seq, whole } => {
                 let seq = expand(seq, self.inbox.next());
                 let Hub { config, pool, .. } = &mut *hub;
-                match self.inbox.word(seq, Ready::Close, config, pool) {
-                    Verdict::Now => self.end(hub, Cause::Closed),
+                match self.inbox.word(seq, Ready::Close { whole }, config, pool) {
+                    Verdict::Now => self.closed(hub, whole),
                     verdict => return self.later(hub, verdict),
                 }
                 cursor.at_once = true;
@@ -182,8 +182,8 @@ impl Peer {
             Ready::Announced { envelope, len, ticket } => {
                 (Incoming::Announced { peer, envelope, len, ticket: Ticket(ticket) }, None)
             }
-            Ready::Close => {
-                self.end(hub, Cause::Closed);
+            Ready::Close { whole } => {
+                self.closed(hub, whole);
                 return None;
             }
         })

@@ -55,7 +55,7 @@ fn one(text: &mut String, chunk: &Chunk, frame: &[u8]) {
             write!(text, " pull {seq} (id {pull:x}, {len}, again {again})")
         }
         Chunk::Refuse { seq, pull } => write!(text, " refuse {seq} (id {pull:x})"),
-        Chunk::Close { seq } => write!(text, " close {seq}"),
+        Chunk::Close { seq, whole } => write!(text, " close {seq} (whole {whole})"),
         Chunk::Data { pull, offset, payload } => {
             write!(text, " data (id {pull:x}, {offset}..{})", offset + payload.len() as u64)
         }

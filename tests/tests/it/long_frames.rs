@@ -1,0 +1,185 @@
+//! Bulk over tso links: ether devices on a real segment, whose frames are far longer than its MTU.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Instant;
+
+use weft::device::{Device, Event};
+use weft::ether::Ether;
+use weft_link::{Link, LinkKind, LinkOptions, open_link};
+use weft_proto::Config;
+use weft_sys::buf::Buf;
+use weft_sys::clock::now_ns;
+use weft_sys::net::Ethtool;
+use weft_tests::device_conformance::run;
+use weft_tests::segment::{INTERFACE, PATIENCE, Segment, SegmentConfig};
+use weft_wire::{Address, Envelope, JobKey, OpId, PeerId};
+
+const KEY: JobKey = JobKey([9; 16]);
+
+/// Devices of `n` nodes on a switch, with links of these kinds; nobody joins the pieces of frames
+/// if they are `cut`. `None`, said aloud, without the right to make namespaces.
+fn devices(n: usize, kinds: &[LinkKind], cut: bool) -> Option<Vec<Box<dyn Device>>> {
+    let segment = match Segment::new(SegmentConfig { nodes: n.max(3), mtu: 1500, ipv4: false }) {
+        Ok(segment) => segment,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            println!("SKIPPED: no right to make network namespaces: {error}");
+            return None;
+        }
+        Err(error) => panic!("cannot make a segment: {error}"),
+    };
+    // The devices have nothing to keep the switch alive with; it goes with the process.
+    let segment: &'static Segment = Box::leak(Box::new(segment));
+    let address = |node: usize| {
+        Address::new(node as u64, now_ns(), 4200 + node as u16, std::process::id(), "test")
+    };
+    let addresses: Vec<Address> = (0..n).map(address).collect();
+    let device = |node: usize| {
+        let interface = segment.interface(node).expect("the interface is there");
+        let open = |kind| -> io::Result<Box<dyn Link>> {
+            let options = LinkOptions::new(addresses[node].port, Some(KEY.job()));
+            segment.run(node, || {
+                if cut {
+                    Ethtool::new(INTERFACE)?.set_tso(false)?;
+                }
+                open_link(kind, &interface, &options).map_err(io::Error::other)
+            })
+        };
+        let links = kinds.iter().map(|&kind| open(kind).expect("the link opens")).collect();
+        let mut device = Ether::on_links(addresses[node], KEY, Config::default(), links);
+        for (peer, address) in addresses.iter().enumerate().filter(|(peer, _)| *peer != node) {
+            device.associate(PeerId(peer as u32), address).expect("a peer");
+        }
+        Box::new(device) as Box<dyn Device>
+    };
+    Some((0..n).map(device).collect())
+}
+
+#[test]
+fn ether_on_tso_links_alone() {
+    if devices(2, &[LinkKind::Tso], false).is_some() {
+        run(3, |n| devices(n, &[LinkKind::Tso], false).expect("as before"));
+    }
+}
+
+#[test]
+fn ether_on_packet_and_tso_links_with_frames_that_nobody_joins() {
+    let kinds = [LinkKind::Packet, LinkKind::Tso];
+    if devices(2, &kinds, true).is_some() {
+        run(2, |n| devices(n, &kinds, true).expect("as before"));
+    }
+}
+
+/// What a device's event was.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Message,
+    Announced(weft_wire::Ticket),
+    Done(OpId),
+    Other,
+}
+
+/// Two devices, and what they have said that nobody has asked for yet.
+struct Two {
+    devices: Vec<Box<dyn Device>>,
+    seen: [VecDeque<Seen>; 2],
+}
+
+impl Two {
+    fn poll(&mut self, at: usize) {
+        let device = &mut self.devices[at];
+        if device.poll(now_ns()) {
+            self.seen[at].push_back(match device.event() {
+                Event::Message { .. } => Seen::Message,
+                Event::Announced { ticket, .. } => Seen::Announced(ticket),
+                Event::Done { op } => Seen::Done(op),
+                _ => Seen::Other,
+            });
+        }
+    }
+
+    /// The next event of the device numbered `at`.
+    fn next(&mut self, at: usize) -> Seen {
+        let give_up = Instant::now() + PATIENCE;
+        while self.seen[at].is_empty() {
+            assert!(Instant::now() < give_up, "no event comes");
+            (0..2).for_each(|at| self.poll(at));
+        }
+        self.seen[at].pop_front().expect("not empty")
+    }
+}
+
+/// The value of a counter.
+fn count(device: &dyn Device, name: &str) -> u64 {
+    device
+        .counters()
+        .iter()
+        .filter(|(counter, _)| counter.ends_with(name))
+        .map(|(_, value)| value)
+        .sum()
+}
+
+/// Sends a message from the first device to the second, which asks for it at once or, if it was
+/// buffered, only when its first piece has been given up (`late`). Whether it was buffered, so that
+/// the sender was rid of it at once; else its end is told when it is there.
+fn pass(two: &mut Two, bytes: &Vec<u8>, late: bool) -> bool {
+    let payload = Buf::from_vec(bytes.clone());
+    let buffered =
+        two.devices[0].announce_buffered(PeerId(1), &Envelope::default(), &payload, OpId(7));
+    let buffered = buffered.expect("there is room");
+    if buffered {
+        assert_eq!(payload.into_vec().as_ref(), Some(bytes), "nobody else has its memory");
+    }
+    let Seen::Announced(ticket) = two.next(1) else { panic!("not announced") };
+    let give_up = Instant::now() + PATIENCE;
+    let in_vain = count(&*two.devices[1], "pushed_in_vain");
+    while late && buffered && count(&*two.devices[1], "pushed_in_vain") == in_vain {
+        assert!(Instant::now() < give_up, "it is not given up");
+        two.poll(1);
+    }
+    let into = Buf::from_vec(vec![0; bytes.len()]);
+    two.devices[1].pull(PeerId(0), ticket, into.clone(), OpId(9));
+    assert_eq!(two.next(1), Seen::Done(OpId(9)));
+    let mut got = vec![0; bytes.len()];
+    into.read(0, &mut got);
+    assert!(got == *bytes, "the payload has changed");
+    if !buffered {
+        assert_eq!(two.next(0), Seen::Done(OpId(7)));
+    }
+    // Until its sender knows, so that the next one is alone again.
+    let give_up = Instant::now() + PATIENCE;
+    while two.devices[0].busy() && Instant::now() < give_up {
+        (0..2).for_each(|at| two.poll(at));
+    }
+    assert!(two.seen.iter().all(VecDeque::is_empty), "more than was due: {:?}", two.seen);
+    buffered
+}
+
+#[test]
+fn a_message_that_finds_no_receive_comes_again_and_a_buffered_one_has_ended_before() {
+    let kinds = [LinkKind::Packet, LinkKind::Tso];
+    let Some(devices) = devices(2, &kinds, false) else { return };
+    let mut two = Two { devices, seen: Default::default() };
+    let envelope = Envelope::default();
+    while two.devices[0].send(PeerId(1), &envelope, b"hello").is_err() {
+        two.poll(0);
+    }
+    assert_eq!(two.next(1), Seen::Message);
+    let bytes: Vec<u8> = (0..60_000u32).map(|n| (n * 7 / 3) as u8).collect();
+    assert!(pass(&mut two, &bytes, false), "alone, it is buffered");
+    // After one that was pushed in vain the next ones are not pushed; but not for ever.
+    for late in [false, true, false] {
+        assert!((0..100).any(|_| pass(&mut two, &bytes, late)), "none is buffered again");
+    }
+    // One that is to end with its delivery does, and not before.
+    let payload = Buf::from_vec(bytes.clone());
+    two.devices[0].announce(PeerId(1), &envelope, &payload, OpId(8)).expect("there is room");
+    let second = two.devices[0].announce_buffered(PeerId(1), &envelope, &payload, OpId(7));
+    assert!(!second.expect("there is room"), "it is not alone");
+    for op in [8, 7] {
+        let Seen::Announced(ticket) = two.next(1) else { panic!("not announced") };
+        two.devices[1].pull(PeerId(0), ticket, Buf::from_vec(vec![0; bytes.len()]), OpId(9));
+        assert_eq!(two.next(1), Seen::Done(OpId(9)));
+        assert_eq!(two.next(0), Seen::Done(OpId(op)));
+    }
+}
