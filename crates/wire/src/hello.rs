@@ -142,7 +142,7 @@ mod tests {
 
     fn hello() -> Hello {
         Hello {
-            versions: (1, 3),
+            versions: (1, VERSION),
             reply: true,
             path: 2,
             index: 77,

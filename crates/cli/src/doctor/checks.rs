@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use weft_sys::net::{self, Interface, InterfaceFilter};
+use weft_sys::net::{self, Ethtool, Interface, InterfaceFilter};
 
 use super::Finding;
 use crate::CliError;
@@ -22,6 +22,7 @@ pub(super) fn all(ranks: Option<usize>) -> Result<Vec<Finding>, CliError> {
     found.push(packet_right());
     found.append(&mut cables(&used));
     found.append(&mut addresses(&used));
+    found.append(&mut long_frames(&used));
     found.push(receive_buffer());
     found.push(attach());
     found.push(processors(ranks));
@@ -130,6 +131,29 @@ fn addresses(used: &[&Interface]) -> Vec<Finding> {
             Finding::problem("IP addresses", why, cure)
         })
         .collect()
+}
+
+/// Whether the tso link's long frames are cut by the NIC and joined by the kernel.
+fn long_frames(used: &[&Interface]) -> Vec<Finding> {
+    let usable = used.iter().filter(|i| i.state.usable());
+    let told = usable.filter_map(|i| {
+        let tool = Ethtool::new(&i.name).ok()?;
+        // Where the driver does not say, the link finds out by itself.
+        Some((&i.name, tool.tso().ok()?, tool.gro().ok()?))
+    });
+    let told = told.map(|(name, cut, joined)| {
+        let (what, flag) = match (cut, joined) {
+            (true, true) => {
+                return Finding::good("long frames", format!("{name} cuts and joins them"));
+            }
+            (false, true) => ("does not cut long frames: the processor does", "tso on"),
+            (true, false) => ("does not join long frames: bulk costs more", "gro on"),
+            (false, false) => ("neither cuts nor joins long frames", "tso on gro on"),
+        };
+        let cure = format!("sudo ethtool -K {name} {flag}");
+        Finding::note("long frames", format!("{name} {what}"), cure)
+    });
+    told.collect()
 }
 
 fn receive_buffer() -> Finding {
