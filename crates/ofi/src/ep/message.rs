@@ -144,9 +144,11 @@ impl Ep {
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
             let cookie = Some(Cookie { context, mark: mark.0 });
-            // Not before a long one is there, though less was asked for: Open MPI 4's one-sided
-            // communication over messages was seen to take the end of a put for its arrival.
-            let sent = turn.send_delivered(peer, &envelope, buf, cookie);
+            let sent = if self.ends_early {
+                turn.send(peer, &envelope, buf, cookie)
+            } else {
+                turn.send_delivered(peer, &envelope, buf, cookie)
+            };
             match sent.map_err(|e| self.lost(state, &e))? {
                 Sent::Ended => bound.ended_at_once(context, mark, buf.len()),
                 Sent::UnderWay => {}

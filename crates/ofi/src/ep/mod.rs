@@ -40,6 +40,12 @@ pub use live::{LISTEN, Live};
 /// A receive of several messages ends when it has less room than this, unless it is told otherwise.
 const LEAST: usize = 64;
 
+/// The oldest version of the interface whose users may have a long message end when its memory is
+/// free, before it has arrived: the level of completion that they ask for says no more. Open MPI 4,
+/// which asks for 1.5, was seen to take the end of a put over messages for its arrival; Open MPI 5
+/// asks for 1.18.
+const EARLY_SINCE: u32 = version(1, 9);
+
 /// A place in no window: asking for it is answered, and nothing else.
 const NOWHERE: Spot = Spot { key: u64::MAX, addr: 0 };
 
@@ -55,6 +61,8 @@ pub struct Ep {
     transmit_flags: u64,
     receive_flags: u64,
     least: AtomicUsize,
+    /// See [`EARLY_SINCE`].
+    ends_early: bool,
 }
 
 // SAFETY: `repr(C)`, and the handle is first.
@@ -128,6 +136,7 @@ pub fn open(
         transmit_flags: tx.map_or(0, |attr| attr.op_flags),
         receive_flags: rx.map_or(0, |attr| attr.op_flags),
         least: AtomicUsize::new(LEAST),
+        ends_early: domain.api >= EARLY_SINCE,
     }))
 }
 
