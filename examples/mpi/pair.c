@@ -101,13 +101,15 @@ static void barriers(char *buf, int bytes, long times)
         MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Each rank in turn, so that none runs ahead of the others. */
+/*
+ * From each rank in turn, so that none runs ahead of the others. One time is a whole turn: a rank
+ * that sends may be done before the others, and waits for them in one of the next broadcasts.
+ */
 static void bcasts(char *buf, int bytes, long times)
 {
-    static int root;
-
-    for (long i = 0; i < times; i++, root = (root + 1) % ranks)
-        MPI_Bcast(buf, bytes, MPI_BYTE, root, MPI_COMM_WORLD);
+    for (long i = 0; i < times; i++)
+        for (int root = 0; root < ranks; root++)
+            MPI_Bcast(buf, bytes, MPI_BYTE, root, MPI_COMM_WORLD);
 }
 
 /* Several broadcasts, then all have come: a root may be ahead of its receivers. */
@@ -245,12 +247,13 @@ static void measure(const struct bench *bench, int bytes, double ms)
     printf("{\"bench\":\"%s\",\"device\":\"%s\",\"ranks\":%d,\"bytes\":%d,", bench->name, device,
            ranks, bytes);
     int at_once = once == windows ? WINDOW : once == broadcasts ? BROADCASTS : 0;
+    int in_turn = once == bcasts ? ranks : 1;
     if (at_once)
         printf("\"bandwidth_mb_s\":%.3f}\n", (double)bytes * at_once / (total / rounds));
     else
         printf("\"%s\":{\"min\":%.4f,\"p50\":%.4f,\"p99\":%.4f,\"mean\":%.4f}}\n",
-               bench->unit, samples[0], samples[rounds / 2], samples[rounds * 99 / 100],
-               total / rounds);
+               bench->unit, samples[0] / in_turn, samples[rounds / 2] / in_turn,
+               samples[rounds * 99 / 100] / in_turn, total / rounds / in_turn);
     fflush(stdout);
 }
 

@@ -177,6 +177,9 @@ pub enum Told {
     Time(u16),
 }
 
+/// Bytes of a datagram to all.
+const ROOM: usize = 1000;
+
 /// A receiver writes only into what it waits for, whatever it is told; a sender reads only what it
 /// sends.
 pub fn broadcasts(told: &[Told]) {
@@ -220,7 +223,7 @@ pub fn broadcasts(told: &[Told]) {
             Told::Poll => {
                 let answers = std::iter::from_fn(|| receiver.poll(now)).take(FRAMES_MAX).count();
                 let mut frames = 0;
-                while let Some((_, frame, (at, len))) = sender.poll(now) {
+                while let Some((_, frame, (at, len))) = sender.poll(now, ROOM) {
                     if let broadcast::Frame::Data(data) = frame {
                         assert!(at + len as u64 <= lens[data.number as usize]);
                     }

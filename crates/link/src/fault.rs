@@ -335,6 +335,10 @@ impl<L: Link> Link for Fault<L> {
         self.inner.rouse();
     }
 
+    fn hear_groups(&mut self) -> Result<(), LinkError> {
+        self.inner.hear_groups()
+    }
+
     fn is_up(&self) -> bool {
         self.inner.is_up()
     }

@@ -190,6 +190,14 @@ pub trait Link: Send {
     /// everywhere.
     fn rouse(&mut self) {}
 
+    /// From now on frames for groups ([`weft_wire::GROUPS_PORT`]) are received as well.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn hear_groups(&mut self) -> Result<(), LinkError> {
+        Ok(())
+    }
+
     /// Whether the interface is up and has a carrier, as far as can be told without a system call
     /// on every frame.
     fn is_up(&self) -> bool {
@@ -266,6 +274,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn rouse(&mut self) {
         (**self).rouse();
+    }
+
+    fn hear_groups(&mut self) -> Result<(), LinkError> {
+        (**self).hear_groups()
     }
 
     fn is_up(&self) -> bool {

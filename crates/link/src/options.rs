@@ -1,7 +1,7 @@
 //! What links are opened with, and the environment variables that say so.
 
 use weft_sys::net::{Condition, InterfaceFilter};
-use weft_wire::{JOB_OFFSET, PORT_OFFSET};
+use weft_wire::{EVERYONE_PORT, GROUPS_PORT, JOB_OFFSET, PORT_OFFSET};
 
 use crate::{LinkError, LinkKind};
 
@@ -19,9 +19,11 @@ pub struct LinkOptions {
     pub kinds: Vec<LinkKind>,
     /// Which interfaces may be used.
     pub filter: InterfaceFilter,
-    /// The process's Weft port: frames for other ports are left to other processes. Port 0 stands
-    /// for every process, and is always received.
+    /// The process's Weft port: frames for other ports are left to other processes. Those for
+    /// [`EVERYONE_PORT`] are always received.
     pub port: u16,
+    /// Whether frames for [`GROUPS_PORT`] are received as well.
+    pub groups: bool,
     /// The job's number, where frames of other jobs are not even to be seen.
     pub job: Option<u32>,
     /// The EtherType of the packet link.
@@ -41,6 +43,7 @@ impl LinkOptions {
             kinds: vec![LinkKind::Packet, LinkKind::Udp, LinkKind::Tso],
             filter: InterfaceFilter::default(),
             port,
+            groups: false,
             job,
             ethertype: ETHERTYPE,
             ring_frames: 1024,
@@ -72,11 +75,38 @@ impl LinkOptions {
         Ok(options)
     }
 
-    /// What a frame must have for this process to see it.
-    pub(crate) fn conditions(&self) -> Vec<Condition> {
-        let mut conditions = vec![Condition::u16_le(PORT_OFFSET, &[self.port, 0])];
-        conditions.extend(self.job.map(|job| Condition::u32_le(JOB_OFFSET, &[job])));
+    /// Which frames this process is to see.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted { port: self.port, groups: self.groups, job: self.job }
+    }
+}
+
+/// Which frames a process is to see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    port: u16,
+    groups: bool,
+    job: Option<u32>,
+}
+
+impl Wanted {
+    /// Those for groups as well.
+    pub(crate) fn with_groups(self) -> Wanted {
+        Wanted { groups: true, ..self }
+    }
+
+    /// What a frame must have where its port and its job's number lie at these offsets.
+    pub(crate) fn conditions_at(&self, port: usize, job: usize) -> Vec<Condition> {
+        let ports = [EVERYONE_PORT, self.port, GROUPS_PORT];
+        let ports = if self.groups { &ports[..] } else { &ports[..2] };
+        let mut conditions = vec![Condition::u16_le(port, ports)];
+        conditions.extend(self.job.map(|number| Condition::u32_le(job, &[number])));
         conditions
+    }
+
+    /// What a frame must have, from Weft's header on.
+    pub(crate) fn conditions(&self) -> Vec<Condition> {
+        self.conditions_at(PORT_OFFSET, JOB_OFFSET)
     }
 }
 
@@ -146,10 +176,15 @@ mod tests {
 
     #[test]
     fn own_port_and_everyones_port_are_seen() {
-        let conditions = LinkOptions::new(7, Some(9)).conditions();
-        let frame = |port: u8, job: u8| [0, 0, port, 0, job, 0, 0, 0];
-        let sees = |frame: &[u8]| weft_sys::net::frame_filter(&conditions, frame);
-        assert!(sees(&frame(7, 9)) && sees(&frame(0, 9)));
-        assert!(!sees(&frame(8, 9)) && !sees(&frame(7, 8)) && !sees(&frame(7, 9)[..5]));
+        let wanted = LinkOptions::new(7, Some(9)).wanted();
+        let frame = |port: u8, job: u8| [0, 0, port, port / 255 * 255, job, 0, 0, 0];
+        let (alone, grouped) = (wanted.conditions(), wanted.with_groups().conditions());
+        for conditions in [&alone, &grouped] {
+            let sees = |frame: &[u8]| weft_sys::net::frame_filter(conditions, frame);
+            assert!(sees(&frame(7, 9)) && sees(&frame(0, 9)));
+            assert!(!sees(&frame(8, 9)) && !sees(&frame(7, 8)) && !sees(&frame(7, 9)[..5]));
+        }
+        assert!(weft_sys::net::frame_filter(&grouped, &frame(255, 9)));
+        assert!(!weft_sys::net::frame_filter(&alone, &frame(255, 9)));
     }
 }

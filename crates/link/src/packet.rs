@@ -10,7 +10,7 @@ use weft_sys::packet::{ETHERNET_HEADER_LEN, PacketConfig, PacketSocket};
 use weft_wire::{Burst, LinkAddr};
 
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
-use crate::options::LinkOptions;
+use crate::options::{LinkOptions, Wanted};
 use crate::state::StateWatch;
 use crate::{LinkError, error};
 
@@ -32,6 +32,7 @@ pub struct PacketLink {
     watch: StateWatch,
     mac: [u8; 6],
     ethertype: [u8; 2],
+    wanted: Wanted,
     counters: LinkCounters,
     idle: u32,
 }
@@ -55,7 +56,7 @@ impl PacketLink {
             ethertype: options.ethertype,
             mtu: interface.mtu,
             ring_frames: options.ring_frames,
-            conditions: &options.conditions(),
+            conditions: &options.wanted().conditions(),
             groups: &[EVERYONE],
         })
         .map_err(failed)?;
@@ -83,6 +84,7 @@ impl PacketLink {
             watch,
             mac,
             ethertype: options.ethertype.to_be_bytes(),
+            wanted: options.wanted(),
             counters: LinkCounters::default(),
             idle: 0,
         })
@@ -196,6 +198,14 @@ impl Link for PacketLink {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn hear_groups(&mut self) -> Result<(), LinkError> {
+        self.wanted = self.wanted.with_groups();
+        let filtered = self.socket.filter(&self.wanted.conditions());
+        filtered.map_err(|cause| {
+            LinkError::from_io(&self.info.interface, "changing the frame filter", cause)
+        })
     }
 
     fn is_up(&self) -> bool {

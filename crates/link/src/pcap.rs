@@ -259,6 +259,10 @@ impl<L: Link> Link for Pcap<L> {
         self.inner.rouse();
     }
 
+    fn hear_groups(&mut self) -> Result<(), LinkError> {
+        self.inner.hear_groups()
+    }
+
     fn is_up(&self) -> bool {
         self.inner.is_up()
     }

@@ -94,6 +94,10 @@ impl<L: Link> Link for Trace<L> {
         self.inner.rouse();
     }
 
+    fn hear_groups(&mut self) -> Result<(), LinkError> {
+        self.inner.hear_groups()
+    }
+
     fn is_up(&self) -> bool {
         self.inner.is_up()
     }

@@ -16,7 +16,7 @@ use weft_wire::{Burst, LinkAddr};
 
 use crate::LinkError;
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
-use crate::options::LinkOptions;
+use crate::options::{LinkOptions, Wanted};
 use crate::packet::{at_most_wire_speed, check_length, count_sent, foreign};
 use crate::state::StateWatch;
 
@@ -62,6 +62,7 @@ pub struct UdpLink {
     by_group: bool,
     /// Both sockets are to be asked.
     roused: bool,
+    wanted: Wanted,
 }
 
 impl UdpLink {
@@ -151,6 +152,7 @@ impl UdpLink {
             idle: 0,
             by_group: false,
             roused: false,
+            wanted: options.wanted(),
         })
     }
 
@@ -251,7 +253,7 @@ fn open_group(
     let config = UdpConfig { bind, shared: true, interface: Some(&interface.name) };
     let socket = UdpSocket::open(&config)?;
     let joined = socket.join(bind.ip(), interface.index);
-    let joined = joined.and_then(|()| socket.filter(&options.conditions()));
+    let joined = joined.and_then(|()| socket.filter(&options.wanted().conditions()));
     match joined {
         Ok(()) => Ok(socket),
         Err(cause) => Err(weft_sys::net::StepError { doing: "joining the group", cause }),
@@ -365,6 +367,13 @@ impl Link for UdpLink {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.ready.as_fd())
+    }
+
+    fn hear_groups(&mut self) -> Result<(), LinkError> {
+        let Some(group) = &self.group else { return Ok(()) };
+        group.filter(&self.wanted.with_groups().conditions()).map_err(|cause| {
+            LinkError::from_io(&self.info.interface, "changing the datagram filter", cause)
+        })
     }
 
     fn rouse(&mut self) {

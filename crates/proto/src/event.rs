@@ -67,9 +67,9 @@ pub struct Row<'a> {
     pub len: usize,
     /// Bytes of the last, at most as many.
     pub last: usize,
-    /// It is part of much data: it goes by the link that takes most, as the rest does, so that it
-    /// overtakes nothing.
-    pub bulk: bool,
+    /// Bytes of the data that it is part of: it goes by the link that takes so much soonest in such
+    /// datagrams, as the rest does, so that it overtakes nothing.
+    pub of: usize,
     /// Which of the wires to a peer it shall take, counted from 0 and round and round; `None`: the
     /// fastest.
     pub wire: Option<u8>,
@@ -78,26 +78,17 @@ pub struct Row<'a> {
     pub write: &'a mut dyn FnMut(usize, &mut [u8]),
 }
 
-/// So much makes the bandwidth of a link count more than its latency.
-const BULK_LEN: usize = 256 << 10;
-
 impl<'a> Row<'a> {
     /// A single datagram of `len` bytes.
     #[inline]
     pub fn one(len: usize, write: &'a mut dyn FnMut(usize, &mut [u8])) -> Row<'a> {
-        Row { count: 1, len, last: len, bulk: false, wire: None, write }
+        Row { count: 1, len, last: len, of: len, wire: None, write }
     }
 
     /// Bytes of the datagram with number `at`.
     #[inline]
     pub fn len_of(&self, at: usize) -> usize {
         if at + 1 < self.count { self.len } else { self.last }
-    }
-
-    /// Bytes that a link is chosen for.
-    #[inline]
-    pub fn weight(&self) -> usize {
-        if self.bulk { BULK_LEN } else { (self.count - 1) * self.len + self.last }
     }
 }
 

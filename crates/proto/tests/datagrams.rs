@@ -32,10 +32,15 @@ const LINK: LinkId = LinkId(0);
 
 impl Wire {
     fn new(count: usize, hears: fn(usize) -> bool) -> Wire {
+        Wire::on(count, hears, LinkSpec::default())
+    }
+
+    /// On links of this kind.
+    fn on(count: usize, hears: fn(usize) -> bool, spec: LinkSpec) -> Wire {
         let engine = |at: usize| {
             let mut engine = Engine::new(Config::default(), address(at), KEY, 1);
             let addr = LinkAddr::Port(at as u32);
-            engine.add_link(LinkSpec { addr, everyone: Some(EVERYONE), ..LinkSpec::default() });
+            engine.add_link(LinkSpec { addr, everyone: Some(EVERYONE), ..spec.clone() });
             let peers = (0..count).filter(|p| *p != at);
             peers.for_each(|p| engine.add_peer(PeerId(p as u32), &address(p)));
             engine
@@ -219,8 +224,24 @@ fn who_hears_is_told_by_one_frame_and_the_deaf_by_one_each() {
 }
 
 #[test]
+fn long_datagrams_to_all_are_for_paths_that_carry_them_and_peers_that_hear() {
+    let spec = LinkSpec { mtu: 9000, max_burst: 70_000, ..LinkSpec::default() };
+    let mut wire = Wire::on(3, |_| true, spec);
+    let peers = [PeerId(1), PeerId(2)];
+    let usual = wire.engines[0].datagram_max();
+    assert_eq!(wire.engines[0].multicast_room(&peers, 100_000), usual, "nobody is known to hear");
+    wire.connect();
+    wire.multicast(0, &peers, b"first");
+    wire.run(100);
+    let room = wire.engines[0].multicast_room(&peers, 100_000);
+    assert_eq!(room, 9000 - HEADER_LEN - ORIGIN_LEN, "the search for the MTU has ended");
+    wire.engines[0].set_link_up(wire.now, LINK, false);
+    assert_eq!(wire.engines[0].multicast_room(&peers, 100_000), usual, "the link is down");
+}
+
+#[test]
 fn a_forged_or_damaged_multicast_is_counted_and_dropped() {
-    let mut wire = Wire::new(3, |_| true);
+    let mut wire = Wire::on(3, |_| true, LinkSpec { integrity: false, ..LinkSpec::default() });
     wire.connect();
     let mut write = |_, into: &mut [u8]| into.copy_from_slice(b"genuine");
     let mut row = Row::one(7, &mut write);

@@ -195,6 +195,14 @@ impl PacketSocket {
         })
     }
 
+    /// Receives from now on what meets these conditions, as those given to [`PacketSocket::open`].
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn filter(&self, conditions: &[Condition]) -> io::Result<()> {
+        crate::net::attach_filter(self.fd.as_raw_fd(), conditions, ETHERNET_HEADER_LEN, true)
+    }
+
     /// Gives the current frame back to the kernel and moves to the next one; `false` when none has
     /// come. No system call.
     #[inline]

@@ -98,6 +98,14 @@ impl TsoSocket {
         Ok(TsoSocket { fd, dropped: Cell::new(0) })
     }
 
+    /// Receives from now on what meets these conditions, as those given to [`TsoSocket::open`].
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn filter(&self, conditions: &[Condition]) -> io::Result<()> {
+        crate::net::attach_filter(self.fd.as_raw_fd(), conditions, ETHERNET_HEADER_LEN, true)
+    }
+
     /// Sends one frame, which begins with its [`Offload`] header. One system call.
     ///
     /// # Errors

@@ -83,6 +83,23 @@ impl Composite {
         peers.iter().all(|&peer| self.of(peer) == Some(at)).then_some(at)
     }
 
+    /// The least that the devices of these peers say of those that they have.
+    fn least_room(
+        &self,
+        peers: &[PeerId],
+        room: impl Fn(&dyn Device, &[PeerId]) -> usize,
+    ) -> usize {
+        if let Some(at) = self.of_all(peers) {
+            return room(&*self.devices[at], peers);
+        }
+        let room = |at: usize| {
+            let some: Vec<PeerId> =
+                peers.iter().copied().filter(|&peer| self.of(peer) == Some(at)).collect();
+            (!some.is_empty()).then(|| room(&*self.devices[at], &some))
+        };
+        (0..self.devices.len()).filter_map(room).min().unwrap_or_else(|| self.datagram_max())
+    }
+
     /// Calls each device that some of these peers have, with those.
     fn each_with(&mut self, peers: &[PeerId], mut f: impl FnMut(&mut dyn Device, &[PeerId])) {
         let mut some = std::mem::take(&mut self.some);
@@ -243,20 +260,20 @@ impl Device for Composite {
         self.device(peer)?.datagram(peer, bytes)
     }
 
+    fn hear_groups(&mut self) {
+        self.devices.iter_mut().for_each(|d| d.hear_groups());
+    }
+
     fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
         self.each_with(peers, |device, some| device.multicast(some, bytes));
     }
 
     fn datagram_room(&self, peers: &[PeerId]) -> usize {
-        if let Some(at) = self.of_all(peers) {
-            return self.devices[at].datagram_room(peers);
-        }
-        let room = |at: usize| {
-            let some: Vec<PeerId> =
-                peers.iter().copied().filter(|&peer| self.of(peer) == Some(at)).collect();
-            (!some.is_empty()).then(|| self.devices[at].datagram_room(&some))
-        };
-        (0..self.devices.len()).filter_map(room).min().unwrap_or_else(|| self.datagram_max())
+        self.least_room(peers, |device, some| device.datagram_room(some))
+    }
+
+    fn multicast_room(&self, peers: &[PeerId], of: usize) -> usize {
+        self.least_room(peers, |device, some| device.multicast_room(some, of))
     }
 
     fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {

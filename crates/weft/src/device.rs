@@ -237,6 +237,9 @@ pub trait Device: Send {
     /// than any way to it carries.
     fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError>;
 
+    /// From now on this process hears what is sent to all members of groups.
+    fn hear_groups(&mut self) {}
+
     /// Sends a datagram to all of `peers`, by one frame where the medium can do that and they have
     /// been found to hear it.
     fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
@@ -252,8 +255,14 @@ pub trait Device: Send {
         self.datagram_max()
     }
 
+    /// The longest datagram, bytes, that one frame brings to all of `peers` now, as part of `of`
+    /// bytes of data; not less than [`Device::datagram_room`].
+    fn multicast_room(&self, peers: &[PeerId], _of: usize) -> usize {
+        self.datagram_room(peers)
+    }
+
     /// Sends a row of datagrams to all of `peers`, each as [`Device::multicast`] does, with as few
-    /// system calls as it takes. They may be as long as [`Device::datagram_room`] says.
+    /// system calls as it takes. They may be as long as [`Device::multicast_room`] says.
     fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
         let mut bytes = vec![0; row.len.max(row.last)];
         for at in 0..row.count {

@@ -17,6 +17,7 @@
 
 use std::ops::Range;
 
+use crate::FrameKind;
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::{Envelope, FrameError, HEADER_LEN, Kind};
 
@@ -204,6 +205,12 @@ pub struct Ack {
 #[inline]
 pub fn begins_with_message(frame: &[u8]) -> bool {
     frame.get(HEADER_LEN) == Some(&MESSAGE)
+}
+
+/// Whether it is a datagram. A look, not a check.
+#[inline]
+pub fn is_datagram(frame: &[u8]) -> bool {
+    frame.get(8) == Some(&(FrameKind::Datagram as u8))
 }
 
 /// Where in a stream frame the payload begins that ends it, if it is a piece of a large message and

@@ -8,11 +8,15 @@ pub const HEADER_LEN: usize = 32;
 /// The first byte of every Weft frame.
 pub const MAGIC: u8 = 0x57;
 /// The version of all layouts in this crate.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 /// Where the destination port (u16, little-endian) lies in a frame, for socket filters.
 pub const PORT_OFFSET: usize = 2;
 /// Where the job's number (u32, little-endian) lies in a frame, for socket filters.
 pub const JOB_OFFSET: usize = 4;
+/// The port of frames for every process.
+pub const EVERYONE_PORT: u16 = 0;
+/// The port of frames for every process that is in a group: others need not be woken by them.
+pub const GROUPS_PORT: u16 = u16::MAX;
 /// The largest connection index, which names no connection: hello frames carry it.
 pub const INDEX_MAX: u32 = 0x00ff_ffff;
 

@@ -27,14 +27,15 @@ pub use address::{ADDRESS_LEN, Address, AddressError};
 pub use burst::{Burst, Tail};
 pub use chunk::{
     ACK_RANGES_MAX, Ack, Chunk, DATA_LEN, FRAGMENT_LEN, MESSAGE_LEN, PULL_ID_MASK, Pushed,
-    begins_with_message, final_piece,
+    begins_with_message, final_piece, is_datagram,
 };
 pub use chunk_write::ChunkWriter;
 pub use datagram::{ORIGIN_LEN, Origin};
 pub use envelope::{Envelope, Kind};
 pub use error::FrameError;
 pub use header::{
-    FrameKind, HEADER_LEN, Header, INDEX_MAX, JOB_OFFSET, MAGIC, PORT_OFFSET, VERSION, flags,
+    EVERYONE_PORT, FrameKind, GROUPS_PORT, HEADER_LEN, Header, INDEX_MAX, JOB_OFFSET, MAGIC,
+    PORT_OFFSET, VERSION, flags,
 };
 pub use hello::{HELLO_LEN, Hello};
 pub use id::{LinkId, OpId, PeerId, Ticket};

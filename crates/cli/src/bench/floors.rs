@@ -46,6 +46,7 @@ pub fn all(mtu: u32) -> Vec<Op> {
         Op::Yield,
         Op::CrossMemory(1 << 20),
         Op::PacketRing(64),
+        Op::PacketMeet(64),
         Op::PacketRecv(64),
         Op::UdpPoll(64),
         Op::UdpWait(64),

@@ -168,7 +168,7 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
             add(&format!("{} {transport}", brand.name()), within, crowd);
         }
     }
-    let mut floors = vec![Op::PacketRing(64), Op::UdpStream(args.mtu.into())];
+    let mut floors = vec![Op::PacketRing(64), Op::PacketMeet(64), Op::UdpStream(args.mtu.into())];
     if full {
         floors.extend([Op::UdpPoll(64), Op::UdpRate(64)]);
     }

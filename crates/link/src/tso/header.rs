@@ -21,6 +21,8 @@ use weft_sys::packet::ETHERNET_HEADER_LEN;
 use weft_sys::tso::{OFFLOAD_LEN, Offload};
 use weft_wire::{JOB_OFFSET, PORT_OFFSET};
 
+use crate::options::Wanted;
+
 /// The version of this layout.
 const LAYOUT: u8 = 1;
 /// What Weft's destination addresses begin with.
@@ -159,24 +161,23 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// What frames must have to be for `port` or for everyone, and for `job` if that is known. Offsets
-/// count from after the Ethernet header.
-pub(super) fn conditions(port: u16, job: Option<u32>) -> Vec<Condition> {
+/// What frames must have to be wanted. Offsets count from after the Ethernet header.
+pub(super) fn conditions(wanted: &Wanted) -> Vec<Condition> {
     let offset = |at: usize| at - ETHERNET_HEADER_LEN;
     let mark = u32::from_le_bytes([MARK[0], MARK[1], MARK[2], MARK[3]]);
     let kind = u16::from_le_bytes([TCP_NUMBER, HOP_LIMIT]);
     let mut all = vec![
         Condition::u16_le(offset(IPV6 + 6), &[kind]),
         Condition::u32_le(offset(TARGET), &[mark]),
-        Condition::u16_le(offset(TCP + 2), &[port, 0]),
     ];
-    all.extend(job.map(|job| Condition::u32_le(offset(TARGET + 12), &[job])));
+    all.extend(wanted.conditions_at(offset(TCP + 2), offset(TARGET + 12)));
     all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LinkOptions;
 
     const SENDER: Sender = Sender { mac: [2; 6], port: 7, piece: 1440 };
 
@@ -207,7 +208,8 @@ mod tests {
         let frame = frame(3000);
         let sees = |port, job| {
             let after_ethernet = &frame[OFFLOAD_LEN + ETHERNET_HEADER_LEN..];
-            weft_sys::net::frame_filter(&conditions(port, job), after_ethernet)
+            let wanted = LinkOptions::new(port, job).wanted();
+            weft_sys::net::frame_filter(&conditions(&wanted), after_ethernet)
         };
         assert!(sees(9, Some(5)) && sees(9, None));
         assert!(!sees(8, Some(5)) && !sees(9, Some(6)));

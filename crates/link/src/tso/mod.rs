@@ -17,7 +17,7 @@ use weft_sys::tso::{OFFLOAD_LEN, TsoConfig, TsoSocket};
 use weft_wire::{Burst, LinkAddr, final_piece};
 
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, add_tail};
-use crate::options::LinkOptions;
+use crate::options::{LinkOptions, Wanted};
 use crate::packet::{EVERYONE, at_most_wire_speed, check_length, count_sent, foreign};
 use crate::state::StateWatch;
 use crate::{LinkError, error};
@@ -67,6 +67,7 @@ pub struct TsoLink {
     socket: TsoSocket,
     info: LinkInfo,
     watch: StateWatch,
+    wanted: Wanted,
     sender: Sender,
     /// Of the next frame.
     number: u32,
@@ -93,7 +94,7 @@ impl TsoLink {
         };
         let socket = TsoSocket::open(&TsoConfig {
             index: interface.index,
-            conditions: &header::conditions(options.port, options.job),
+            conditions: &header::conditions(&options.wanted()),
             groups: &[EVERYONE],
         })
         .map_err(|error| LinkError::from_step(&interface.name, error))?;
@@ -121,6 +122,7 @@ impl TsoLink {
             socket,
             info,
             watch,
+            wanted: options.wanted(),
             sender: Sender { mac, port: options.port, piece: piece as u16 },
             number: 0,
             buffer: vec![0; HEADROOM + FRAME_MAX].into_boxed_slice(),
@@ -366,6 +368,14 @@ impl Link for TsoLink {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn hear_groups(&mut self) -> Result<(), LinkError> {
+        self.wanted = self.wanted.with_groups();
+        let filtered = self.socket.filter(&header::conditions(&self.wanted));
+        filtered.map_err(|cause| {
+            LinkError::from_io(&self.info.interface, "changing the frame filter", cause)
+        })
     }
 
     fn rouse(&mut self) {

@@ -1,8 +1,8 @@
 //! Datagrams: single frames outside the reliable streams, to one peer or to everyone.
 
 use weft_wire::{
-    Burst, FrameError, FrameKind, HEADER_LEN, Header, INDEX_MAX, Key, LinkId, ORIGIN_LEN, Origin,
-    PeerId, flags,
+    Burst, FrameError, FrameKind, GROUPS_PORT, HEADER_LEN, Header, INDEX_MAX, Key, LinkId,
+    ORIGIN_LEN, Origin, PeerId, flags,
 };
 
 use super::Engine;
@@ -12,11 +12,14 @@ use crate::peer::{PATHS_MAX, State, bit};
 use crate::rail::Path;
 use crate::time::Instant;
 
-/// Whether a frame is for whoever hears it and has the job's key.
+/// Whether a frame is for whoever is in a group and has the job's key.
 #[inline]
 pub(super) fn is_for_everyone(header: &Header) -> bool {
-    header.kind == FrameKind::Datagram && header.port == 0 && header.index == INDEX_MAX
+    header.kind == FrameKind::Datagram && header.port == GROUPS_PORT && header.index == INDEX_MAX
 }
+
+/// So often at most it is looked whether somebody is to be asked what it hears, ns.
+const PROBE_NS: u64 = 250_000;
 
 /// Bytes that peers are looked for with when a datagram's link is chosen.
 const TYPICAL_LEN: usize = 100;
@@ -38,6 +41,23 @@ impl Engine {
         let base = self.hub.least_mtu.min(self.hub.config.base_mtu);
         let all = peers.iter().map(|peer| least(peer).unwrap_or(base)).min();
         all.unwrap_or(base).max(base) - HEADER_LEN - ORIGIN_LEN
+    }
+
+    /// The longest payload, bytes, of datagrams that bring data of `of` bytes to all of `peers`, by
+    /// one frame each: what the paths to them carry on the link that takes so much soonest, if none
+    /// of them is in trouble. Not less than [`Engine::datagram_room`].
+    pub fn multicast_room(&self, peers: &[PeerId], of: usize) -> usize {
+        let room = self.datagram_room(peers);
+        let Some(link) = self.loudest_for(peers, of, Some) else { return room };
+        let carries = |peer: &PeerId| {
+            let peer = self.peers.get(peer.index())?.as_ref()?;
+            let path = peer.paths.iter().find(|path| path.link == link)?;
+            let sound = path.takes_words() && !path.suspect && !path.rest.is_on();
+            (sound && peer.hearing.over() & bit(link) != 0).then_some(path.mtu)
+        };
+        let least =
+            peers.iter().try_fold(usize::MAX, |least, peer| Some(least.min(carries(peer)?)));
+        least.map_or(room, |mtu| room.max(mtu - HEADER_LEN - ORIGIN_LEN))
     }
 
     /// Makes `burst` one datagram for `peer` and says by which link to send it, at once. It may get
@@ -96,15 +116,7 @@ impl Engine {
             return Err(SendError::Dead(why));
         }
         let (first, rest) = (row.len_of(at), row.count - at);
-        // Neither the window nor the order binds it: it goes now or never.
-        let fits = |p: &Path| hub.links[p.link.index()].spec.mtu >= HEADER_LEN + first;
-        let medium = row.wire.and_then(|wire| wire_of(&peer.paths, hub, wire));
-        let wired = |p: &Path| medium.is_none_or(|m| hub.links[p.link.index()].spec.medium == m);
-        let able = |p: &&Path| p.takes_words() && fits(p) && wired(p);
-        let any = peer.paths.iter().any(|p| able(&p) && !p.suspect);
-        let paths = peer.paths.iter().filter(able).filter(|p| !any || !p.suspect);
-        let bytes = row.weight().max(TYPICAL_LEN);
-        let path = paths.min_by_key(|p| hub.links[p.link.index()].row_ns(rest, bytes));
+        let path = datagram_path(&peer.paths, hub, row, HEADER_LEN + first);
         let Some(path) = path.filter(|_| peer.state == State::Open) else {
             let most = hub.links.iter().map(|link| link.spec.mtu).max().unwrap_or(0);
             let max = most.saturating_sub(HEADER_LEN);
@@ -114,10 +126,12 @@ impl Engine {
             hub.counters.datagrams_unsent += rest as u64;
             return Err(SendError::Full);
         };
-        burst.reset(path.to, hub.links[path.link.index()].spec.headroom);
+        let spec = &hub.links[path.link.index()].spec;
+        burst.reset(path.to, spec.headroom);
+        let crc = if spec.integrity { 0 } else { flags::CRC };
         let header = Header {
             kind: FrameKind::Datagram,
-            flags: flags | flags::CRC,
+            flags: flags | crc,
             port: peer.address.port,
             job: hub.job,
             len: 0,
@@ -126,23 +140,35 @@ impl Engine {
             number: 0,
             crc: 0,
         };
-        let spec = &hub.links[path.link.index()].spec;
         let count = fill_row(burst, spec, &header, &peer.send_key, &[], row, at);
         hub.counters.frames_sent += count as u64;
         if count == 0 { Err(SendError::Full) } else { Ok((path.link, count)) }
     }
 
     /// The link over which most of `peers` hear what is sent to everyone, if there are at least
-    /// two; of several the one that takes `row` fastest.
+    /// two; of several that carry its datagrams the one that takes `row` fastest.
     pub fn loudest(&self, peers: &[PeerId], row: &Row<'_>) -> Option<LinkId> {
+        self.loudest_for(peers, row.of, |mtu| (row.len <= mtu).then_some(row.len))
+    }
+
+    /// As [`Engine::loudest`], for so many bytes, in datagrams of the length that `each` gives for
+    /// what a link carries.
+    fn loudest_for(
+        &self,
+        peers: &[PeerId],
+        bytes: usize,
+        each: impl Fn(usize) -> Option<usize>,
+    ) -> Option<LinkId> {
+        let bytes = bytes.max(TYPICAL_LEN);
         let mut best: Option<(usize, u64, LinkId)> = None;
         for (at, link) in self.hub.links.iter().enumerate() {
             let id = LinkId(at as u8);
+            let Some(each) = each(link.spec.mtu - HEADER_LEN - ORIGIN_LEN) else { continue };
             if !link.up || link.spec.everyone.is_none() {
                 continue;
             }
             let count = peers.iter().filter(|&&p| self.hears(p, id)).count();
-            let time = link.row_ns(row.count, row.weight().max(TYPICAL_LEN));
+            let time = link.data_ns(bytes, each.max(TYPICAL_LEN));
             let better = best.is_none_or(|(c, t, _)| count > c || (count == c && time < t));
             if count >= 2 && better {
                 best = Some((count, time, id));
@@ -194,8 +220,8 @@ impl Engine {
         burst.reset(to, link.spec.headroom);
         let header = Header {
             kind: FrameKind::Datagram,
-            flags: flags::CRC,
-            port: 0,
+            flags: if link.spec.integrity { 0 } else { flags::CRC },
+            port: GROUPS_PORT,
             job: hub.job,
             len: 0,
             index: INDEX_MAX,
@@ -212,17 +238,27 @@ impl Engine {
 
     /// The links over which to ask now who of `peers` hears, a bit each: those that lead to a peer
     /// of which it is not known. It counts as asked; follow it by [`Engine::hear_probe`] for each.
+    /// Costs next to nothing if it was called a short time ago.
+    #[inline]
     pub fn to_probe(&mut self, now: Instant, peers: &[PeerId]) -> u32 {
+        if now < self.probe_at { 0 } else { self.look_for_deaf(now, peers) }
+    }
+
+    #[cold]
+    fn look_for_deaf(&mut self, now: Instant, peers: &[PeerId]) -> u32 {
+        self.probe_at = now.plus(PROBE_NS);
+        let can = |at: usize| self.hub.links[at].spec.everyone.is_some();
+        let able = (0..self.hub.links.len()).filter(|&at| can(at));
+        let able = able.fold(0, |all, at| all | bit(LinkId(at as u8)));
         let mut links = 0;
         for peer in peers {
             let Some(Some(p)) = self.peers.get_mut(peer.index()) else { continue };
-            if p.state == State::Open && p.hearing.ask(now) {
-                links |= p.paths.iter().filter(|p| p.up).fold(0, |all, p| all | bit(p.link));
+            let to_it = p.paths.iter().filter(|p| p.up).fold(0, |all, p| all | bit(p.link));
+            if p.state == State::Open && p.hearing.ask(now, to_it & able) {
+                links |= to_it & able & !p.hearing.over();
             }
         }
-        let can = |at: usize| self.hub.links[at].spec.everyone.is_some();
-        let able = (0..self.hub.links.len()).filter(|&at| can(at));
-        links & able.fold(0, |all, at| all | bit(LinkId(at as u8)))
+        links
     }
 
     /// Makes `burst` the question who hears what is sent to everyone over `link`.
@@ -271,10 +307,6 @@ impl Engine {
             return Err(FrameError::Index(header.index));
         };
         header.verify(if everyone { &peer.everyone_key } else { &peer.receive_key }, frame)?;
-        // Without a checksum the tag would say nothing of the body.
-        if header.flags & flags::CRC == 0 {
-            return Err(FrameError::Crc);
-        }
         if let State::Ended(_) = peer.state {
             return Err(FrameError::Gone);
         }
@@ -296,6 +328,27 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// The path for datagrams of `row`, of which the next frame has `len` bytes: of those that work the
+/// one that takes the row's data soonest. Neither window nor order binds it: it goes now or never.
+#[inline]
+fn datagram_path<'a>(paths: &'a [Path], hub: &Hub, row: &Row<'_>, len: usize) -> Option<&'a Path> {
+    let medium = row.wire.and_then(|wire| wire_of(paths, hub, wire));
+    let (bytes, each) = (row.of.max(TYPICAL_LEN), row.len.max(TYPICAL_LEN));
+    let mut best: Option<((bool, u64), &Path)> = None;
+    for path in paths {
+        let link = &hub.links[path.link.index()];
+        let wired = medium.is_none_or(|medium| link.spec.medium == medium);
+        if path.takes_words() && wired && len <= link.spec.mtu {
+            // One that has stopped answering only where there is no other.
+            let key = (path.suspect, link.data_ns(bytes, each));
+            if best.is_none_or(|(least, _)| key < least) {
+                best = Some((key, path));
+            }
+        }
+    }
+    best.map(|(_, path)| path)
 }
 
 /// The wire with number `wire`, round and round, among those to a peer that work; `None`: there is

@@ -43,6 +43,8 @@ pub struct Engine {
     held: Option<Vec<u8>>,
     /// When closing ends, done or not.
     close_at: Option<Instant>,
+    /// When to look next whether somebody is to be asked what it hears.
+    probe_at: Instant,
     /// Processes of the job that have said hello and are no peers yet.
     strangers: VecDeque<Address>,
 }
@@ -66,6 +68,7 @@ impl Engine {
             current: None,
             held: None,
             close_at: None,
+            probe_at: Instant::default(),
             strangers: VecDeque::new(),
         }
     }
@@ -142,6 +145,12 @@ impl Engine {
     #[inline]
     pub fn has_to_send(&self) -> bool {
         !self.hub.ready.is_empty()
+    }
+
+    /// Whether the frame that was received last has not been read to its end.
+    #[inline]
+    pub fn has_frame(&self) -> bool {
+        self.current.is_some()
     }
 
     /// Whether what comes next in `frame`, the one received last, is a piece of a message that was

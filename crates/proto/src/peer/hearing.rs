@@ -41,9 +41,10 @@ impl Hearing {
         self.tries = 0;
     }
 
-    /// Whether to ask now; counts as asked.
-    pub fn ask(&mut self, now: Instant) -> bool {
-        if self.over != 0 || self.tries >= TRIES || now < self.next_at {
+    /// Whether to ask now, where these links lead to it: not if it hears over all of them. Counts
+    /// as asked.
+    pub fn ask(&mut self, now: Instant, links: u32) -> bool {
+        if links & !self.over == 0 || self.tries >= TRIES || now < self.next_at {
             return false;
         }
         self.next_at = now.plus(PAUSE_NS << self.tries);
@@ -66,7 +67,7 @@ mod tests {
     fn a_peer_is_asked_ever_more_rarely_until_it_answers() {
         let (mut hearing, mut asked) = (Hearing::default(), Vec::new());
         for ms in 0..10_000u64 {
-            if hearing.ask(Instant(ms * 1_000_000)) {
+            if hearing.ask(Instant(ms * 1_000_000), 0b1100) {
                 asked.push(ms);
             }
         }
@@ -74,9 +75,10 @@ mod tests {
         assert!(asked.windows(3).all(|w| w[2] - w[1] >= w[1] - w[0]), "{asked:?}");
         hearing.note(LinkId(3));
         assert_eq!(hearing.over(), 8);
+        let late = Instant(u64::MAX / 2);
+        assert!(!hearing.ask(late, 0b1000), "it hears over that link");
+        assert!(!hearing.ask(late, 0b1100), "over the other it is deaf");
         hearing.doubt(LinkId(2));
-        assert!(!hearing.ask(Instant(u64::MAX / 2)), "it still hears over another link");
-        hearing.doubt(LinkId(3));
-        assert!(hearing.ask(Instant(u64::MAX / 2)));
+        assert!(!hearing.ask(late, 0b1000) && hearing.ask(late, 0b1100));
     }
 }

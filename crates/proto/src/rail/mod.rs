@@ -25,8 +25,10 @@ const RESTING: u64 = 16;
 pub(crate) struct Link {
     pub spec: LinkSpec,
     pub up: bool,
-    /// What a frame takes besides its bytes, ns; and what 2^20 bytes take.
+    /// What a frame takes besides its bytes, ns; how much of that is work; and what 2^20 bytes
+    /// take.
     fixed_ns: u64,
+    work_ns: u64,
     mib_ns: u64,
 }
 
@@ -35,7 +37,8 @@ impl Link {
     pub(crate) fn new(spec: LinkSpec) -> Link {
         let all = [spec.send_ns, spec.receive_ns, spec.latency_ns];
         let mib_ns = (1_000_000_000 << 20) / spec.bytes_per_s.max(1);
-        Link { up: true, fixed_ns: all.map(u64::from).iter().sum(), mib_ns, spec }
+        let work_ns = u64::from(spec.send_ns) + u64::from(spec.receive_ns);
+        Link { up: true, fixed_ns: all.map(u64::from).iter().sum(), work_ns, mib_ns, spec }
     }
 
     /// Time for one frame of `bytes`, ns.
@@ -44,12 +47,15 @@ impl Link {
         self.fixed_ns + (bytes as u64).saturating_mul(self.mib_ns) / (1 << 20)
     }
 
-    /// Time for a row of `count` frames of `bytes` together, ns: each burst is as much work as one
-    /// frame.
+    /// Time for `bytes` in frames of `each`, ns: each burst is as much work as one frame.
     #[inline]
-    pub(crate) fn row_ns(&self, count: usize, bytes: usize) -> u64 {
-        let further = count.saturating_sub(1) / self.spec.max_frames.max(1);
-        self.time_ns(bytes) + self.fixed_ns.saturating_mul(further as u64)
+    pub(crate) fn data_ns(&self, bytes: usize, each: usize) -> u64 {
+        if bytes <= each {
+            return self.time_ns(bytes);
+        }
+        let frames = bytes.div_ceil(each.max(1));
+        let further = frames.saturating_sub(1) / self.spec.max_frames.max(1);
+        self.time_ns(bytes) + self.work_ns.saturating_mul(further as u64)
     }
 }
 

@@ -22,7 +22,7 @@ impl Ether {
     #[inline]
     fn hand_over(&mut self, link: LinkId) -> Result<(), SendError> {
         let sent = self.links.hand_over(link, &mut self.burst);
-        let now = self.read_clock();
+        let now = if sent.is_ok() { self.now } else { self.read_clock() };
         let taken = self.links.settle_datagram(&mut self.engine, now, link, sent);
         if taken { Ok(()) } else { Err(SendError::Full) }
     }
@@ -32,15 +32,13 @@ impl Ether {
     pub(super) fn send_to_all(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
         let link = self.engine.loudest(peers, row);
         let told = link.filter(|&link| self.send_to_everyone(link, row));
-        let mut asks = peers.len() > 1;
         for &peer in peers {
-            if told.is_some_and(|link| self.engine.hears(peer, link)) {
-                continue;
+            if told.is_none_or(|link| !self.engine.hears(peer, link)) {
+                let _ = self.send_row(peer, row);
             }
-            let _ = self.send_row(peer, row);
-            if std::mem::take(&mut asks) {
-                self.probe(peers);
-            }
+        }
+        if peers.len() > 1 {
+            self.probe(peers);
         }
     }
 
@@ -81,7 +79,7 @@ impl Ether {
     }
 
     /// Asks who hears what is sent to everyone, where that is not known.
-    #[cold]
+    #[inline]
     fn probe(&mut self, peers: &[PeerId]) {
         let mut links = self.engine.to_probe(self.now, peers);
         while links != 0 {

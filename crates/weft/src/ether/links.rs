@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use weft_link::{Link, LinkError, LinkOptions, Wrappers, open_links};
 use weft_proto::{Engine, Instant, LinkSpec};
 use weft_sys::clock::now_ns;
-use weft_wire::{Burst, LinkId, OpId, Tail, begins_with_message};
+use weft_wire::{Burst, LinkId, OpId, Tail, begins_with_message, is_datagram};
 
 use super::transfers::Transfers;
 use crate::error::Error;
@@ -103,6 +103,19 @@ impl Links {
             return Err(Error::NoLinks { why: self.why_unusable() });
         }
         Ok(())
+    }
+
+    /// All links, and those that will be opened, receive frames for groups as well.
+    pub(super) fn hear_groups(&mut self) {
+        if let Some((options, _)) = &mut self.options {
+            options.groups = true;
+        }
+        for link in &mut self.links {
+            if let Err(error) = link.hear_groups() {
+                // Its peers do not find that this process hears them, and send to it alone.
+                tracing::debug!(link = %link.info().name, %error, "no multicast");
+            }
+        }
     }
 
     /// Each unusable link with its reason, for an error's message.
@@ -232,14 +245,15 @@ impl Links {
                 Ok(true) => {
                     // Round-trip times come from this, so for the first frame of a run the clock is
                     // read; polls that find nothing do with a time that is a little old. Nor does a
-                    // message wait for the clock: what stands behind it is read in the next poll.
+                    // message wait for the clock (what stands behind it is read in the next poll),
+                    // nor a datagram.
                     let frame = self.links[at].frame();
-                    if first_of_run && !begins_with_message(frame.bytes) {
+                    let waits = begins_with_message(frame.bytes) || is_datagram(frame.bytes);
+                    if first_of_run && !waits {
                         *now = (*now).max(Instant(now_ns()));
                     }
-                    self.warm(at, *now);
+                    keep_warm(&mut self.warm_until_ns[at], &mut self.still_ns, *now);
                     self.heard_ns = now.0;
-                    let frame = self.links[at].frame();
                     self.current = Some(at);
                     // Damaged and foreign frames are counted by the engine, and yield nothing.
                     let _ = engine.receive(*now, LinkId(at as u8), frame.from, frame.bytes);
@@ -314,11 +328,7 @@ impl Links {
     /// From now on something is expected from a link.
     #[inline]
     fn warm(&mut self, at: usize, now: Instant) {
-        let until = &mut self.warm_until_ns[at];
-        if *until != u64::MAX {
-            *until = now.0 + WARM_NS;
-            self.still_ns.0 = *until;
-        }
+        keep_warm(&mut self.warm_until_ns[at], &mut self.still_ns, now);
     }
 
     /// Sends a burst over a link; what it lacks at its end is in one of the transfers.
@@ -460,5 +470,14 @@ impl Links {
                 each(format!("{name}.{what}"), count);
             }
         }
+    }
+}
+
+/// Something is expected from a link until later.
+#[inline]
+fn keep_warm(until: &mut u64, still_ns: &mut (u64, u64), now: Instant) {
+    if *until != u64::MAX {
+        *until = now.0 + WARM_NS;
+        still_ns.0 = *until;
     }
 }

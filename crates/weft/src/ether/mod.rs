@@ -284,7 +284,7 @@ impl Ether {
     /// kept by the acknowledgement that came just before.
     #[inline]
     fn waits_for_receive(&mut self) -> bool {
-        if !self.engine.is_early(self.links.frame()) {
+        if !self.engine.has_frame() || !self.engine.is_early(self.links.frame()) {
             self.early_since_ns = None;
             return false;
         }
@@ -301,7 +301,9 @@ impl Ether {
         let expects = self.engine.expects_bulk();
         let mut frames = 0;
         loop {
-            while let Some(incoming) = self.engine.next(self.now, self.links.frame()) {
+            while let frame = if self.engine.has_frame() { self.links.frame() } else { &[] }
+                && let Some(incoming) = self.engine.next(self.now, frame)
+            {
                 if self.take(incoming) {
                     return true;
                 }
@@ -480,6 +482,10 @@ impl Device for Ether {
         self.send_datagram(peer, None, bytes)
     }
 
+    fn hear_groups(&mut self) {
+        self.links.hear_groups();
+    }
+
     fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
         let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
         self.send_to_all(peers, &mut Row::one(bytes.len(), &mut write));
@@ -487,6 +493,10 @@ impl Device for Ether {
 
     fn datagram_room(&self, peers: &[PeerId]) -> usize {
         self.engine.datagram_room(peers)
+    }
+
+    fn multicast_room(&self, peers: &[PeerId], of: usize) -> usize {
+        self.engine.multicast_room(peers, of)
     }
 
     fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {

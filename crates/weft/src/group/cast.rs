@@ -19,6 +19,9 @@ const LEAVES: u8 = 1;
 /// Bytes up to which a broadcast is copied, so that its caller need not wait until all have it.
 const COPIED_MAX: usize = 64 << 10;
 
+/// Bytes that are sent at one go, as [`BURST`] datagrams at most.
+const BURST_BYTES: usize = 128 << 10;
+
 /// Bytes of copies that may wait until all have them.
 const COPIES_MAX: usize = 512 << 10;
 
@@ -33,8 +36,8 @@ struct Own {
     ended: bool,
 }
 
-/// A fragment that is to go to all, and where its bytes are: offset and length.
-type Fragment = (Data, u64, usize);
+/// Fragments that are to go to all in a datagram, and where their bytes are: offset and length.
+type Fragments = (Data, u64, usize);
 
 /// See the module's page.
 pub(crate) struct Cast {
@@ -51,7 +54,7 @@ pub(crate) struct Cast {
     /// Bytes of those among them that were copied, and memory for the next copies.
     copies: usize,
     spare: Vec<Vec<u8>>,
-    row: Vec<Fragment>,
+    row: Vec<Fragments>,
     head: Vec<u8>,
     body: Vec<u8>,
     deadline_ns: u64,
@@ -190,12 +193,17 @@ impl Cast {
 
     /// Sends what the sender of this member's own broadcasts has to send; `true`: there is more.
     fn send(&mut self, out: &mut Outlet<'_>) -> bool {
-        let mut sent = 0;
-        while sent < BURST
-            && let Some((to, frame, (offset, len))) =
-                self.sender.as_mut().and_then(|sender| sender.poll(out.now_ns))
+        let (mut frames, mut bytes, mut room) = (0, 0, (0, 0));
+        while frames < BURST
+            && bytes < BURST_BYTES
+            && let Some(sender) = &mut self.sender
         {
-            sent += 1;
+            if let Some(of) = sender.next_len().filter(|of| *of != room.0) {
+                room = (of, out.row_room(of as usize));
+            }
+            let Some((to, frame, (offset, len))) = sender.poll(out.now_ns, room.1) else { break };
+            frames += 1;
+            bytes += len;
             match (to, frame) {
                 (To::All, Frame::Data(data)) => {
                     if !self.goes_on(&data, len) {
@@ -210,11 +218,11 @@ impl Cast {
             }
         }
         self.send_row(out);
-        self.frames += sent as u64;
-        sent == BURST
+        self.frames += frames as u64;
+        frames == BURST || bytes >= BURST_BYTES
     }
 
-    /// Whether a fragment can follow those in the row: all are as long as the first but the last.
+    /// Whether a datagram can follow those in the row: all are as long as the first but the last.
     fn goes_on(&self, data: &Data, len: usize) -> bool {
         match (self.row.first(), self.row.last()) {
             (Some((first, _, longest)), Some((_, _, last))) => {
@@ -224,7 +232,7 @@ impl Cast {
         }
     }
 
-    /// Sends the row of fragments, whose bytes are read right into their frames.
+    /// Sends the row of datagrams, whose bytes are read right into their frames.
     fn send_row(&mut self, out: &mut Outlet<'_>) {
         let Cast { row, own, head, .. } = self;
         let (Some((first, _, longest)), Some((_, _, last))) = (row.first(), row.last()) else {
@@ -234,7 +242,7 @@ impl Cast {
         Frame::Data(*first).encode(head);
         let (own, head_len) = (own.iter().find(|own| own.number == first.number), head.len());
         let lens = (row.len(), head_len + longest, head_len + last);
-        out.row(KIND, lens, |at, into| {
+        out.row(KIND, lens, first.len as usize, |at, into| {
             let (data, offset, len) = row[at];
             head.clear();
             Frame::Data(data).encode(head);

@@ -47,6 +47,10 @@ const STREAM_NS: u64 = 1_000_000;
 const HELD_NS: u64 = 20_000;
 const HELD_BYTES: usize = 32 << 10;
 
+/// Longer datagrams, bytes, go by the link that takes so many bytes soonest.
+const LONG: usize = 1000;
+const STREAM_LEN: usize = 256 << 10;
+
 /// Bytes before each frame in a datagram: its length; 0: there is none any more.
 const LEN_LEN: usize = 2;
 
@@ -99,7 +103,9 @@ impl Datagrams {
         }
         let last = self.bytes.len() - self.last;
         let each = if self.count == 1 { last } else { self.most };
-        out.row(KIND, (self.count, each, last), |at, into| {
+        // Long ones are part of a stream, of which one link takes all.
+        let of = if each > LONG { STREAM_LEN } else { self.bytes.len() };
+        out.row(KIND, (self.count, each, last), of, |at, into| {
             into.copy_from_slice(&self.bytes[at * each..at * each + into.len()]);
         });
         std::mem::take(&mut self.count) as u64

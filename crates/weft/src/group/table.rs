@@ -114,6 +114,7 @@ impl Groups {
         if id == 0 || self.ids.contains(&id) {
             return None;
         }
+        device.hear_groups();
         let mut team = Team::new(id, rank, peers);
         team.plan = plan.fingerprint();
         let barrier = Run::new(&team, plan);

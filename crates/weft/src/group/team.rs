@@ -5,9 +5,6 @@ use weft_wire::PeerId;
 use super::heading::{HEADING_LEN, Heading};
 use crate::device::{Device, Row};
 
-/// Longer datagrams of a row are part of much data.
-const BULK_FROM: usize = 1000;
-
 /// The members of a group, as one of them sees them.
 #[derive(Debug)]
 pub(crate) struct Team {
@@ -61,6 +58,12 @@ impl Outlet<'_> {
         self.device.datagram_room(&self.team.others) - HEADING_LEN
     }
 
+    /// Bytes that each of a row of a machine's datagrams to all may have now, as part of `of` bytes
+    /// of data.
+    pub(crate) fn row_room(&self, of: usize) -> usize {
+        self.device.multicast_room(&self.team.others, of) - HEADING_LEN
+    }
+
     /// Bytes that a machine's datagram may have at any time.
     pub(crate) fn payload_max(&self) -> usize {
         self.device.datagram_max() - HEADING_LEN
@@ -86,12 +89,13 @@ impl Outlet<'_> {
         self.device.multicast(&self.team.others, self.scratch);
     }
 
-    /// A row of datagrams to all other members: `len` bytes of payload each, `last` the last one.
-    /// `write` writes each into its place, perhaps several times.
+    /// A row of datagrams to all other members: `len` bytes of payload each, `last` the last one,
+    /// as part of `of` bytes of data. `write` writes each into its place, perhaps several times.
     pub(crate) fn row(
         &mut self,
         kind: u8,
         (count, len, last): (usize, usize, usize),
+        of: usize,
         mut write: impl FnMut(usize, &mut [u8]),
     ) {
         let heading = self.team.heading(kind, 0);
@@ -100,8 +104,7 @@ impl Outlet<'_> {
             write(at, &mut into[HEADING_LEN..]);
         };
         let (len, last) = (HEADING_LEN + len, HEADING_LEN + last);
-        let mut row =
-            Row { count, len, last, bulk: len > BULK_FROM, wire: None, write: &mut whole };
+        let mut row = Row { count, len, last, of, wire: None, write: &mut whole };
         self.device.multicast_row(&self.team.others, &mut row);
     }
 }

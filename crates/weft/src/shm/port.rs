@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_sys::unix::{Listener, Socket};
+use weft_wire::GROUPS_PORT;
 
 use crate::error::Error;
 
@@ -20,7 +21,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Claims port `number`, from 1 on.
+    /// Claims port `number`, from 1 to 65534.
     ///
     /// # Errors
     /// [`Error::PortTaken`], which names the holder; [`Error::Os`] when no socket can be had.
@@ -40,7 +41,7 @@ impl Port {
     /// [`Error::Os`] when no socket can be had, or all ports are taken.
     pub fn claim_any() -> Result<Port, Error> {
         // Processes that start together begin at different places, so that few collide.
-        let span = u32::from(u16::MAX - FIRST_FREE) + 1;
+        let span = u32::from(GROUPS_PORT - FIRST_FREE);
         let start = std::process::id().wrapping_mul(0x9e37_79b1);
         for step in 0..span {
             let number = FIRST_FREE + (start.wrapping_add(step) % span) as u16;
@@ -50,7 +51,7 @@ impl Port {
                 Err(error) => return Err(os(&error)),
             }
         }
-        Err(Error::os("claiming a port", "all 64512 ports of this node are taken"))
+        Err(Error::os("claiming a port", "all 64511 ports of this node are taken"))
     }
 
     /// Its number.

@@ -18,6 +18,8 @@ pub enum Op {
     Yield,
     /// Ethernet frames: receive ring polled in user memory, `send` past the queueing discipline.
     PacketRing(u64),
+    /// The same by both at once: each sends, then waits for the other's.
+    PacketMeet(u64),
     /// Ethernet frames by plain `recv`, polling.
     PacketRecv(u64),
     /// UDP, polling.
@@ -55,6 +57,7 @@ impl Op {
             Op::SystemCall => "system-call",
             Op::Yield => "sched-yield",
             Op::PacketRing(_) => "packet-ring",
+            Op::PacketMeet(_) => "packet-meet",
             Op::PacketRecv(_) => "packet-recv",
             Op::UdpPoll(_) => "udp-poll",
             Op::UdpWait(_) => "udp-wait",
@@ -71,7 +74,8 @@ impl Op {
     /// Bytes of one message; for a UDP stream, of one frame.
     pub fn bytes(self) -> u64 {
         match self {
-            Op::Copy(b) | Op::PacketRing(b) | Op::PacketRecv(b) | Op::CrossMemory(b) => b,
+            Op::PacketRing(b) | Op::PacketMeet(b) | Op::PacketRecv(b) => b,
+            Op::Copy(b) | Op::CrossMemory(b) => b,
             Op::UdpPoll(b) | Op::UdpWait(b) | Op::TcpPoll(b) | Op::TcpWait(b) => b,
             Op::UdpStream(b) | Op::TcpStream(b) | Op::UdpRate(b) => b,
             Op::CacheLine => 8,
@@ -88,6 +92,9 @@ impl Op {
             Op::SystemCall => "system call".into(),
             Op::Yield => "sched_yield".into(),
             Op::PacketRing(_) => format!("RTT of {size} B, packet ring polled, qdisc bypassed"),
+            Op::PacketMeet(_) => {
+                format!("exchange of {size} B by both at once, packet ring polled")
+            }
             Op::PacketRecv(_) => format!("RTT of {size} B, packet socket, plain recv"),
             Op::UdpPoll(_) => format!("RTT of {size} B, UDP polling"),
             Op::UdpWait(_) => format!("RTT of {size} B, UDP blocking"),
@@ -116,6 +123,6 @@ impl Op {
 
     /// Whether it needs the right to open raw sockets, and a cable of its own.
     pub fn raw(self) -> bool {
-        matches!(self, Op::PacketRing(_) | Op::PacketRecv(_))
+        matches!(self, Op::PacketRing(_) | Op::PacketMeet(_) | Op::PacketRecv(_))
     }
 }

@@ -29,27 +29,30 @@ trait Wire {
     fn poll(&mut self) -> Result<bool, String>;
 }
 
+/// Sends, and waits for what the other seat sends.
+fn exchange(wire: &mut impl Wire) -> Result<(), String> {
+    wire.send()?;
+    let mut limit = 0;
+    loop {
+        for _ in 0..10_000 {
+            if wire.poll()? {
+                return Ok(());
+            }
+        }
+        let now = now_ns();
+        match limit {
+            0 => limit = now + LOST_NS,
+            l if now > l => return Err("a message was lost".to_string()),
+            _ => {}
+        }
+    }
+}
+
 /// Plays there and back with the other seat; the first one keeps time.
 fn play(table: &Table, ms: u64, wire: &mut impl Wire) -> Result<Answer, String> {
     let stop = table.word(0);
     if table.seat == 0 {
-        let spread = repeat(ms, || {
-            wire.send()?;
-            let mut limit = 0;
-            loop {
-                for _ in 0..10_000 {
-                    if wire.poll()? {
-                        return Ok(());
-                    }
-                }
-                let now = now_ns();
-                match limit {
-                    0 => limit = now + LOST_NS,
-                    l if now > l => return Err("a message was lost".to_string()),
-                    _ => {}
-                }
-            }
-        });
+        let spread = repeat(ms, || exchange(wire));
         stop.store(1, Ordering::Release);
         return Ok(Answer::value(Value::RttUs(spread?)));
     }
@@ -59,6 +62,35 @@ fn play(table: &Table, ms: u64, wire: &mut impl Wire) -> Result<Answer, String> 
         }
     }
     Ok(Answer::default())
+}
+
+/// Both seats send and wait at the same time; the first one keeps time.
+fn meet(table: &Table, ms: u64, wire: &mut impl Wire) -> Result<Answer, String> {
+    let stop = table.word(0);
+    if table.seat == 0 {
+        let spread = repeat(ms, || exchange(wire));
+        stop.store(1, Ordering::Release);
+        return Ok(Answer::value(Value::TimeUs(spread?)));
+    }
+    loop {
+        wire.send()?;
+        while !wire.poll()? {
+            if stop.load(Ordering::Acquire) != 0 {
+                return Ok(Answer::default());
+            }
+        }
+    }
+}
+
+/// How frames are received, and who begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// There and back, by a receive ring.
+    Ring,
+    /// Both at once, by a receive ring.
+    Meet,
+    /// There and back, by plain `recv`.
+    Receive,
 }
 
 struct PacketWire {
@@ -83,14 +115,9 @@ impl Wire for PacketWire {
     }
 }
 
-/// Ethernet frames there and back. `ring`: by a receive ring, else by plain `recv`.
-pub fn packet(
-    t: &mut Table,
-    site: &Site,
-    bytes: u64,
-    ring: bool,
-    ms: u64,
-) -> Result<Answer, String> {
+/// Ethernet frames there and back, or by both at once.
+pub fn packet(t: &mut Table, site: &Site, bytes: u64, way: Way, ms: u64) -> Result<Answer, String> {
+    let ring = way != Way::Receive;
     let socket = FloorPacket::open(&site.interface, ETHER_TYPE, ring).map_err(|e| {
         format!("no packet socket on {}: {e}; it needs root or CAP_NET_RAW", site.interface)
     })?;
@@ -104,7 +131,8 @@ pub fn packet(
     out[..6].copy_from_slice(&peer[..6]);
     out[6..12].copy_from_slice(&mac);
     out[12..14].copy_from_slice(&ETHER_TYPE.to_be_bytes());
-    play(t, ms, &mut PacketWire { socket, ring, out, into: vec![0; 65_536] })
+    let mut wire = PacketWire { socket, ring, out, into: vec![0; 65_536] };
+    if way == Way::Meet { meet(t, ms, &mut wire) } else { play(t, ms, &mut wire) }
 }
 
 /// A UDP socket connected to the other seat's.

@@ -2,7 +2,7 @@
 //!
 //! | frame | bytes |
 //! |---|---|
-//! | data | 1, broadcast u32, asked u32, fragment u64, length u64, piece u16, index u32, payload |
+//! | data | 1, broadcast u32, asked u32, fragment u64, length u64, piece u16, index u32, payload: one fragment or several that follow each other |
 //! | ask | 2, fragments sent so far u64 |
 //! | report | 3, waits u8, got u64, seen u64, limit u64, ranges: each first u64, count u32 |
 
@@ -50,7 +50,7 @@ impl Asked {
     }
 }
 
-/// A fragment.
+/// A fragment, or the first of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
     /// Which broadcast of the group.
@@ -68,6 +68,23 @@ pub struct Data {
 }
 
 impl Data {
+    /// The fragments that lie in `payload`, and the bytes of each. Who is asked is asked by the
+    /// last one.
+    pub(super) fn each<'a>(
+        &self,
+        payload: &'a [u8],
+    ) -> impl Iterator<Item = (Data, &'a [u8])> + use<'a> {
+        let (first, piece) = (*self, usize::from(self.piece).max(1));
+        let last = payload.len().saturating_sub(1) / piece;
+        (0..=last).map(move |at| {
+            let asked = if at == last { first.asked } else { Asked::Nobody };
+            let fragment = first.fragment.saturating_add(at as u64);
+            let index = first.index.saturating_add(at as u32);
+            let bytes = &payload[at * piece..payload.len().min((at + 1) * piece)];
+            (Data { asked, fragment, index, ..first }, bytes)
+        })
+    }
+
     /// How many fragments the broadcast has, the place of the first in the row, and which bytes of
     /// it this one is, as offset and length; `None` where that cannot be.
     pub(super) fn extent(&self) -> Option<(u64, u64, u64, usize)> {

@@ -2,8 +2,9 @@
 //! the sender once, by multicast, and what a receiver misses is sent to it again. No I/O, no clock:
 //! frames and the time in, frames and deadlines out.
 //!
-//! Each rank's broadcasts form one row of *fragments*, each a datagram, numbered without a gap from
-//! broadcast to broadcast; so the next one need not wait until the last is confirmed.
+//! Each rank's broadcasts form one row of *fragments*, numbered without a gap from broadcast to
+//! broadcast; so the next one need not wait until the last is confirmed. A datagram carries one
+//! fragment, or several that follow each other where that goes to all.
 //!
 //! - **Repair.** A receiver that sees a gap reports which ranges it misses, a short time later:
 //!   each rank after another delay, so that the repair of the first spares the others their
@@ -13,7 +14,9 @@
 //!   to receive. The sender keeps within the room of the slowest, and within a *flight* that grows
 //!   while nothing is lost, and halves where much is.
 //! - **Size.** Each fragment says how long the pieces of its broadcast are, and which one it is; so
-//!   the sender can choose what all paths carry, and receivers need not know beforehand.
+//!   the sender can choose what all paths carry, and receivers need not know beforehand. Several
+//!   in a datagram are for links with long frames; where much is lost they go one by one for a
+//!   while, as repairs always do.
 //! - **No implosion.** Without loss a receiver reports only when it is asked: a fragment names at
 //!   most one rank that shall report, each in turn, twice a window; and at the end the sender asks
 //!   those that have not confirmed, at most [`ASKED_MAX`] at a time.

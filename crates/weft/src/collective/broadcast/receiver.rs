@@ -241,10 +241,14 @@ impl Receiver {
         frame: &Frame,
         payload: &[u8],
         now_ns: u64,
-        place: impl FnMut(u32, u64, &[u8]),
+        mut place: impl FnMut(u32, u64, &[u8]),
     ) {
         match frame {
-            Frame::Data(data) => self.take_data(data, payload, now_ns, place),
+            Frame::Data(data) => {
+                for (data, bytes) in data.each(payload) {
+                    self.take_data(&data, bytes, now_ns, &mut place);
+                }
+            }
             Frame::Ask { sent } => {
                 // A sender cannot have sent what there was no room for.
                 self.seen = self.seen.max((*sent).min(self.limit()));
@@ -262,7 +266,7 @@ impl Receiver {
         data: &Data,
         payload: &[u8],
         now_ns: u64,
-        mut place: impl FnMut(u32, u64, &[u8]),
+        place: &mut impl FnMut(u32, u64, &[u8]),
     ) {
         let fragment = data.fragment;
         self.asked |= data.asked.is(self.me);
@@ -276,7 +280,7 @@ impl Receiver {
                 self.reorder_ns = (self.reorder_ns * 2).min(REORDERS_MAX * self.limits.patience_ns);
             }
         } else {
-            if !self.put(data, payload, &mut place) && !self.store(data, payload) {
+            if !self.put(data, payload, place) && !self.store(data, payload) {
                 return;
             }
             (self.moved_at, self.tries) = (now_ns, 0);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::frame::{Asked, Data, Frame, Report};
+use super::frame::{Asked, DATA_LEN, Data, Frame, Report};
 use super::{ASKED_MAX, Limits};
 
 /// To whom a frame goes.
@@ -81,8 +81,13 @@ const FLIGHT_LEAST: u64 = 64;
 /// One in so many fragments lost is the network's way of saying that they are too many at once.
 const LOSS_SHARE: u64 = 32;
 
+/// For so many fragments, at least and at most, they go one by one after much was lost; for as few
+/// as at first once so many times as many have gone together.
+const APART: (u64, u64) = (1 << 10, 1 << 20);
+const APART_FORGIVEN: u64 = 8;
+
 /// How much is under way at once: more and more while nothing is lost.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Flight {
     now: u64,
     least: u64,
@@ -92,6 +97,10 @@ struct Flight {
     missed: u64,
     /// What is missed below was sent before it was cut.
     cut_at: u64,
+    /// Below, fragments go one by one, and how many did so the last time: where one frame carries
+    /// many, it is lost with any of its parts.
+    apart_until: u64,
+    apart: u64,
 }
 
 impl Flight {
@@ -112,6 +121,18 @@ impl Flight {
         if self.missed * LOSS_SHARE > self.now {
             self.now = (self.now / 2).max(self.least);
             (self.came, self.missed, self.cut_at) = (0, 0, next);
+            self.part(next);
+        }
+    }
+
+    /// Fragments from `next` on go one by one for a while, for longer if that was so a short time
+    /// ago.
+    fn part(&mut self, next: u64) {
+        if next >= self.apart_until {
+            let soon = next < self.apart_until + APART_FORGIVEN * self.apart;
+            let (least, most) = APART;
+            self.apart = if soon { (2 * self.apart).min(most) } else { least };
+            self.apart_until = next + self.apart;
         }
     }
 }
@@ -167,7 +188,7 @@ impl Sender {
         };
         let unsent = Sent { at: 0, again: false, missed: Missed::Nobody, helped: None };
         let least = FLIGHT_LEAST.max(8 * u64::from(size)).min(window);
-        let flight = Flight { now: window, least, most: window, came: 0, missed: 0, cut_at: 0 };
+        let flight = Flight { now: window, least, most: window, ..Flight::default() };
         let mut sender = Sender {
             limits,
             peers: (0..size).map(peer).collect(),
@@ -306,22 +327,41 @@ impl Sender {
         }
     }
 
+    /// Bytes of the broadcast that the next new fragment is of, if there is one.
+    pub fn next_len(&self) -> Option<u64> {
+        (self.next < self.queued.min(self.limit)).then(|| self.message(self.next))?.map(|m| m.len)
+    }
+
     /// The next frame to be sent, and for a data frame which bytes of which broadcast are its
-    /// payload: offset and length.
-    pub fn poll(&mut self, now_ns: u64) -> Option<(To, Frame, (u64, usize))> {
+    /// payload: offset and length. `room`: bytes of a datagram to all, frame included.
+    pub fn poll(&mut self, now_ns: u64, room: usize) -> Option<(To, Frame, (u64, usize))> {
         if let Some(repair) = self.repair(now_ns) {
             return Some(repair);
         }
         if self.next < self.queued.min(self.limit) {
-            let fragment = self.next;
-            self.next += 1;
+            let (fragment, count) = (self.next, self.together(room));
+            self.next += count;
             self.next_at = now_ns;
-            *self.sent(fragment) =
-                Sent { at: now_ns, again: false, missed: Missed::Nobody, helped: None };
-            let asked = self.whose_turn(now_ns);
-            return self.data(To::All, fragment, asked);
+            let sent = Sent { at: now_ns, again: false, missed: Missed::Nobody, helped: None };
+            (fragment..self.next).for_each(|fragment| *self.sent(fragment) = sent);
+            let asked = self.whose_turn(now_ns, count);
+            return self.data(To::All, fragment, count, asked);
         }
         self.ask(now_ns)
+    }
+
+    /// How many fragments go in the next datagram to all, of those that may be sent: datagrams of
+    /// about the same length, so that the last is not a short one.
+    fn together(&self, room: usize) -> u64 {
+        let Some(message) =
+            self.message(self.next).filter(|_| self.next >= self.flight.apart_until)
+        else {
+            return 1;
+        };
+        let most = (room.saturating_sub(DATA_LEN) / usize::from(message.piece)).max(1) as u64;
+        let end = self.limit.min(message.first + message.count);
+        let left = end.saturating_sub(self.next).max(1);
+        left.div_ceil(left.div_ceil(most))
     }
 
     fn repair(&mut self, now_ns: u64) -> Option<(To, Frame, (u64, usize))> {
@@ -342,24 +382,35 @@ impl Sender {
                 To::One(rank) => sent.helped = Some(rank),
             }
             self.repaired += 1;
-            return self.data(to, fragment, Asked::Nobody);
+            return self.data(to, fragment, 1, Asked::Nobody);
         }
     }
 
-    fn data(&self, to: To, fragment: u64, asked: Asked) -> Option<(To, Frame, (u64, usize))> {
+    /// The broadcast that a fragment is of.
+    fn message(&self, fragment: u64) -> Option<&Message> {
         let at = self.messages.partition_point(|message| message.first <= fragment);
-        let Message { number, first, len, piece, .. } = *self.messages.get(at.checked_sub(1)?)?;
+        self.messages.get(at.checked_sub(1)?)
+    }
+
+    fn data(
+        &self,
+        to: To,
+        fragment: u64,
+        count: u64,
+        asked: Asked,
+    ) -> Option<(To, Frame, (u64, usize))> {
+        let Message { number, first, len, piece, .. } = *self.message(fragment)?;
         let index = fragment - first;
         let offset = index * u64::from(piece);
-        let payload = len.saturating_sub(offset).min(u64::from(piece)) as usize;
+        let payload = len.saturating_sub(offset).min(count * u64::from(piece)) as usize;
         let data = Data { number, asked, fragment, len, piece, index: index as u32 };
         Some((to, Frame::Data(data), (offset, payload)))
     }
 
-    /// Who reports by the fragment that is being sent: each in turn, twice a flight; and all by the
-    /// last one, if somebody waits for their word and they are not too many.
-    fn whose_turn(&mut self, now_ns: u64) -> Asked {
-        self.unasked += 1;
+    /// Who reports by the fragments that are being sent: each in turn, twice a flight; and all by
+    /// the last one, if somebody waits for their word and they are not too many.
+    fn whose_turn(&mut self, now_ns: u64, count: u64) -> Asked {
+        self.unasked += count;
         let (sent, size) = (self.next, self.peers.len() as u64);
         let live = self.peers.iter().filter(|peer| !peer.gone).count();
         if sent == self.queued && self.urgent > 0 && live <= ASKED_MAX {

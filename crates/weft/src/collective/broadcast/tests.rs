@@ -22,6 +22,8 @@ struct World {
     /// Who dies, and when, ns.
     dies: Option<(u32, u64)>,
     datagram: usize,
+    /// Bytes of a datagram that goes to all: its frame takes several on the wire.
+    room: usize,
 }
 
 const WORLD: World = World {
@@ -33,6 +35,7 @@ const WORLD: World = World {
     late_ns: 0,
     dies: None,
     datagram: 1400,
+    room: 1400,
 };
 
 /// What came of it.
@@ -40,6 +43,7 @@ const WORLD: World = World {
 struct Outcome {
     /// Bytes on the sender's link, outwards.
     bytes_out: u64,
+    datagrams_out: u64,
     frames_in: u64,
     repaired: u64,
     time_ns: u64,
@@ -70,7 +74,7 @@ struct Run {
 }
 
 const LATENCY_NS: u64 = 20_000;
-const HEADER: u64 = 60;
+const HEADER: usize = 60;
 
 impl Run {
     fn new(world: &World, seed: u64) -> Run {
@@ -111,7 +115,9 @@ impl Run {
     fn carry(&mut self, from: u32, to: u32, bytes: &[u8]) {
         let copies = 1 + u64::from(self.rng.below(100) < self.world.double_percent);
         for _ in 0..copies {
-            if self.rng.below(100) < self.world.loss_percent {
+            let on_wire = bytes.len().div_ceil(self.world.datagram).max(1);
+            let lost = (0..on_wire).filter(|_| self.rng.below(100) < self.world.loss_percent);
+            if lost.count() > 0 {
                 continue;
             }
             let at = self.now + LATENCY_NS + self.rng.below(self.world.jitter_ns + 1);
@@ -123,15 +129,20 @@ impl Run {
     /// Sends what the sender has to send, as fast as its link takes it: a byte in a nanosecond.
     fn send(&mut self) {
         while self.now >= self.link_free {
-            let Some((to, frame, (offset, len))) = self.sender.poll(self.now) else { return };
+            let Some((to, frame, (offset, len))) = self.sender.poll(self.now, self.world.room)
+            else {
+                return;
+            };
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);
             if let Frame::Data(data) = frame {
                 let number = data.number as usize;
                 bytes.extend_from_slice(&self.data[number][offset as usize..offset as usize + len]);
             }
-            assert!(bytes.len() <= self.world.datagram);
-            let wire = bytes.len() as u64 + HEADER;
+            let most = if to == To::All { self.world.room } else { self.world.datagram };
+            assert!(bytes.len() <= most.max(self.world.datagram));
+            let wire = (bytes.len() + bytes.len().div_ceil(self.world.datagram) * HEADER) as u64;
+            self.outcome.datagrams_out += 1;
             self.outcome.bytes_out += wire;
             self.link_free = self.now + wire;
             match to {
@@ -307,7 +318,7 @@ fn seven_receivers_cost_the_senders_link_hardly_more_than_one() {
     let bytes = |size| run(&World { size, lens: vec![4 << 20], ..WORLD }, 1).bytes_out;
     let (one, seven) = (bytes(2), bytes(8));
     assert!(seven * 10 <= one * 11, "{seven} bytes for seven receivers, {one} for one");
-    let least = (4 << 20) / 1369 * (1400 + HEADER);
+    let least = (4 << 20) / 1369 * (1400 + HEADER as u64);
     assert!(one * 100 <= least * 102, "{one} bytes where {least} are needed");
 }
 
@@ -317,6 +328,25 @@ fn sixty_four_mebibytes_arrive_whole() {
     let outcome = run(&world, 5);
     // What is lost on the way to one is sent again to one: 1 % for each of two, and their repairs.
     assert!(outcome.bytes_out * 10 < (64 << 20) * 11, "{outcome:?}");
+}
+
+#[test]
+fn long_datagrams_carry_many_fragments_and_short_ones_where_much_is_lost() {
+    let world = World { room: 64_800, lens: vec![3, 0, 8 << 20, 100_000, 1], ..WORLD };
+    let calm = run(&world, 1);
+    assert!(calm.datagrams_out < (8 << 20) / 40_000, "{calm:?}");
+    // One in a hundred frames on the wire: nearly every other long one.
+    let lossy = run(&World { loss_percent: 1, ..world.clone() }, 1);
+    assert!(lossy.bytes_out * 10 < (8 << 20) * 13, "{lossy:?}");
+    for size in [2, 3, 8, 64] {
+        for seed in 0..12 {
+            let loss_percent = [0, 1, 5, 20][seed as usize % 4];
+            let late_ns = [0, 3_000_000][seed as usize % 2];
+            let jitter_ns = [0, 5_000, 200_000][seed as usize % 3];
+            let lens = vec![100_000, 0, 10, 400_000, 1, 64 << 10, 1, 20_000];
+            run(&World { size, loss_percent, late_ns, jitter_ns, lens, ..world.clone() }, seed);
+        }
+    }
 }
 
 #[test]
@@ -344,7 +374,7 @@ fn nonsense_changes_nothing() {
     let mut sender = Sender::new(limits, 0, 4);
     sender.start(0, 10_000, 1400, true);
     let mut frames = 0;
-    while sender.poll(0).is_some() {
+    while sender.poll(0, 0).is_some() {
         frames += 1;
     }
     assert!(frames >= 8);
