@@ -191,19 +191,26 @@ fn datagrams(mut cluster: Cluster) {
     }
 }
 
-/// A multicast reaches all whom it is for, and nobody twice where nothing is repeated; after a few
-/// it is found out who hears it.
+/// A multicast reaches all whom it is for, and nobody else; after a few it is found out who hears
+/// it.
 fn multicasts(mut cluster: Cluster) {
-    let others: Vec<PeerId> = (1..cluster.len() as u32).map(PeerId).collect();
+    const GROUP: u16 = 0x1234;
+    // The last of several is in another group.
+    let members = if cluster.len() > 3 { cluster.len() - 1 } else { cluster.len() };
+    for (at, device) in cluster.devices.iter_mut().enumerate() {
+        device.hear_groups(&[if at < members { GROUP } else { GROUP + 1 }]);
+    }
+    let others: Vec<PeerId> = (1..members as u32).map(PeerId).collect();
     for round in 0..30u64 {
         let bytes = pattern(round, 24);
         let mut missing = others.clone();
         let started = Instant::now();
         while !missing.is_empty() {
-            cluster.devices[0].multicast(&missing, &bytes);
+            cluster.devices[0].multicast(GROUP, &missing, &bytes);
             for at in (0..cluster.len()).chain(0..cluster.len()) {
                 while let Some(seen) = cluster.poll(at) {
                     let Seen::Datagram(PeerId(0), got) = seen else { panic!("{seen:?}") };
+                    assert!(at < members, "{at} is in no such group");
                     if got == bytes {
                         missing.retain(|peer| peer.index() != at);
                     }

@@ -335,8 +335,8 @@ impl<L: Link> Link for Fault<L> {
         self.inner.rouse();
     }
 
-    fn hear_groups(&mut self) -> Result<(), LinkError> {
-        self.inner.hear_groups()
+    fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {
+        self.inner.hear_groups(tags)
     }
 
     fn is_up(&self) -> bool {

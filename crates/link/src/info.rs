@@ -190,11 +190,12 @@ pub trait Link: Send {
     /// everywhere.
     fn rouse(&mut self) {}
 
-    /// From now on frames for groups ([`weft_wire::GROUPS_PORT`]) are received as well.
+    /// From now on frames for groups ([`weft_wire::GROUPS_PORT`]) with these tags are received, and
+    /// for no others.
     ///
     /// # Errors
     /// When the system refuses.
-    fn hear_groups(&mut self) -> Result<(), LinkError> {
+    fn hear_groups(&mut self, _tags: &[u16]) -> Result<(), LinkError> {
         Ok(())
     }
 
@@ -276,8 +277,8 @@ impl<L: Link + ?Sized> Link for Box<L> {
         (**self).rouse();
     }
 
-    fn hear_groups(&mut self) -> Result<(), LinkError> {
-        (**self).hear_groups()
+    fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {
+        (**self).hear_groups(tags)
     }
 
     fn is_up(&self) -> bool {

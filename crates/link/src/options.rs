@@ -1,7 +1,7 @@
 //! What links are opened with, and the environment variables that say so.
 
-use weft_sys::net::{Condition, InterfaceFilter};
-use weft_wire::{EVERYONE_PORT, GROUPS_PORT, JOB_OFFSET, PORT_OFFSET};
+use weft_sys::net::{Condition, FILTER_VALUES_MAX, InterfaceFilter};
+use weft_wire::{EVERYONE_PORT, GROUP_OFFSET, GROUPS_PORT, JOB_OFFSET, PORT_OFFSET};
 
 use crate::{LinkError, LinkKind};
 
@@ -22,8 +22,8 @@ pub struct LinkOptions {
     /// The process's Weft port: frames for other ports are left to other processes. Those for
     /// [`EVERYONE_PORT`] are always received.
     pub port: u16,
-    /// Whether frames for [`GROUPS_PORT`] are received as well.
-    pub groups: bool,
+    /// The tags of groups whose frames are received as well.
+    pub groups: Vec<u16>,
     /// The job's number, where frames of other jobs are not even to be seen.
     pub job: Option<u32>,
     /// The EtherType of the packet link.
@@ -43,7 +43,7 @@ impl LinkOptions {
             kinds: vec![LinkKind::Packet, LinkKind::Udp, LinkKind::Tso],
             filter: InterfaceFilter::default(),
             port,
-            groups: false,
+            groups: Vec::new(),
             job,
             ethertype: ETHERTYPE,
             ring_frames: 1024,
@@ -77,36 +77,41 @@ impl LinkOptions {
 
     /// Which frames this process is to see.
     pub(crate) fn wanted(&self) -> Wanted {
-        Wanted { port: self.port, groups: self.groups, job: self.job }
+        Wanted { port: self.port, groups: self.groups.clone(), job: self.job }
     }
 }
 
 /// Which frames a process is to see.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     port: u16,
-    groups: bool,
+    groups: Vec<u16>,
     job: Option<u32>,
 }
 
 impl Wanted {
-    /// Those for groups as well.
-    pub(crate) fn with_groups(self) -> Wanted {
-        Wanted { groups: true, ..self }
+    /// From now on those for groups with these tags as well.
+    pub(crate) fn set_groups(&mut self, tags: &[u16]) {
+        self.groups = tags.to_vec();
     }
 
-    /// What a frame must have where its port and its job's number lie at these offsets.
-    pub(crate) fn conditions_at(&self, port: usize, job: usize) -> Vec<Condition> {
+    /// What a frame must have where its port, its job's number and its group's tag lie at these
+    /// offsets.
+    pub(crate) fn conditions_at(&self, port: usize, job: usize, group: usize) -> Vec<Condition> {
         let ports = [EVERYONE_PORT, self.port, GROUPS_PORT];
-        let ports = if self.groups { &ports[..] } else { &ports[..2] };
+        let ports = if self.groups.is_empty() { &ports[..2] } else { &ports[..] };
         let mut conditions = vec![Condition::u16_le(port, ports)];
         conditions.extend(self.job.map(|number| Condition::u32_le(job, &[number])));
+        // Who is in more than a filter can name gets what is for any.
+        if (1..=FILTER_VALUES_MAX).contains(&self.groups.len()) {
+            conditions.push(Condition::u16_le(group, &self.groups).only_if(port, GROUPS_PORT));
+        }
         conditions
     }
 
     /// What a frame must have, from Weft's header on.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
-        self.conditions_at(PORT_OFFSET, JOB_OFFSET)
+        self.conditions_at(PORT_OFFSET, JOB_OFFSET, GROUP_OFFSET)
     }
 }
 
@@ -154,6 +159,8 @@ fn parse_ethertype(text: &str) -> Result<u16, LinkError> {
 
 #[cfg(test)]
 mod tests {
+    use weft_sys::net::frame_filter;
+
     use super::*;
 
     #[test]
@@ -176,15 +183,28 @@ mod tests {
 
     #[test]
     fn own_port_and_everyones_port_are_seen() {
-        let wanted = LinkOptions::new(7, Some(9)).wanted();
-        let frame = |port: u8, job: u8| [0, 0, port, port / 255 * 255, job, 0, 0, 0];
-        let (alone, grouped) = (wanted.conditions(), wanted.with_groups().conditions());
-        for conditions in [&alone, &grouped] {
-            let sees = |frame: &[u8]| weft_sys::net::frame_filter(conditions, frame);
-            assert!(sees(&frame(7, 9)) && sees(&frame(0, 9)));
-            assert!(!sees(&frame(8, 9)) && !sees(&frame(7, 8)) && !sees(&frame(7, 9)[..5]));
+        let mut wanted = LinkOptions::new(7, Some(9)).wanted();
+        let frame = |port: u16, job: u32, group: u16| {
+            let mut frame = [0; 16];
+            frame[PORT_OFFSET..PORT_OFFSET + 2].copy_from_slice(&port.to_le_bytes());
+            frame[JOB_OFFSET..JOB_OFFSET + 4].copy_from_slice(&job.to_le_bytes());
+            frame[GROUP_OFFSET..GROUP_OFFSET + 2].copy_from_slice(&group.to_le_bytes());
+            frame
+        };
+        let sees = |wanted: &Wanted, frame: &[u8]| frame_filter(&wanted.conditions(), frame);
+        let of_groups =
+            |wanted: &Wanted| [0, 1, 2].map(|group| sees(wanted, &frame(GROUPS_PORT, 9, group)));
+        for (groups, seen) in [
+            (vec![], [false; 3]),
+            (vec![1], [false, true, false]),
+            (vec![2, 1], [false, true, true]),
+            ((1000..1000 + FILTER_VALUES_MAX as u16 + 1).collect(), [true; 3]),
+        ] {
+            wanted.set_groups(&groups);
+            assert_eq!(of_groups(&wanted), seen, "{groups:?}");
+            assert!(sees(&wanted, &frame(7, 9, 5)) && sees(&wanted, &frame(0, 9, 5)));
+            assert!(!sees(&wanted, &frame(8, 9, 1)) && !sees(&wanted, &frame(7, 8, 1)));
+            assert!(!sees(&wanted, &frame(7, 9, 1)[..5]));
         }
-        assert!(weft_sys::net::frame_filter(&grouped, &frame(255, 9)));
-        assert!(!weft_sys::net::frame_filter(&alone, &frame(255, 9)));
     }
 }

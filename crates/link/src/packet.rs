@@ -200,8 +200,8 @@ impl Link for PacketLink {
         Some(self.socket.as_fd())
     }
 
-    fn hear_groups(&mut self) -> Result<(), LinkError> {
-        self.wanted = self.wanted.with_groups();
+    fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {
+        self.wanted.set_groups(tags);
         let filtered = self.socket.filter(&self.wanted.conditions());
         filtered.map_err(|cause| {
             LinkError::from_io(&self.info.interface, "changing the frame filter", cause)

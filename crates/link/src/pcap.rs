@@ -259,8 +259,8 @@ impl<L: Link> Link for Pcap<L> {
         self.inner.rouse();
     }
 
-    fn hear_groups(&mut self) -> Result<(), LinkError> {
-        self.inner.hear_groups()
+    fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {
+        self.inner.hear_groups(tags)
     }
 
     fn is_up(&self) -> bool {

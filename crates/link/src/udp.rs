@@ -369,9 +369,10 @@ impl Link for UdpLink {
         Some(self.ready.as_fd())
     }
 
-    fn hear_groups(&mut self) -> Result<(), LinkError> {
+    fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {
+        self.wanted.set_groups(tags);
         let Some(group) = &self.group else { return Ok(()) };
-        group.filter(&self.wanted.with_groups().conditions()).map_err(|cause| {
+        group.filter(&self.wanted.conditions()).map_err(|cause| {
             LinkError::from_io(&self.info.interface, "changing the datagram filter", cause)
         })
     }

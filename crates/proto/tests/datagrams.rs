@@ -29,6 +29,7 @@ impl weft_proto::Payloads for Nothing {
 
 const EVERYONE: LinkAddr = LinkAddr::Port(99);
 const LINK: LinkId = LinkId(0);
+const GROUP: u16 = 5;
 
 impl Wire {
     fn new(count: usize, hears: fn(usize) -> bool) -> Wire {
@@ -41,6 +42,7 @@ impl Wire {
             let mut engine = Engine::new(Config::default(), address(at), KEY, 1);
             let addr = LinkAddr::Port(at as u32);
             engine.add_link(LinkSpec { addr, everyone: Some(EVERYONE), ..spec.clone() });
+            engine.hear_groups(&[GROUP]);
             let peers = (0..count).filter(|p| *p != at);
             peers.for_each(|p| engine.add_peer(PeerId(p as u32), &address(p)));
             engine
@@ -84,7 +86,7 @@ impl Wire {
         if let Some(link) = link {
             let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
             let mut row = Row::one(bytes.len(), &mut write);
-            self.engines[at].multicast(link, &mut row, 0, &mut self.burst).unwrap();
+            self.engines[at].multicast(link, GROUP, &mut row, 0, &mut self.burst).unwrap();
             self.carry(at);
         }
         for peer in peers {
@@ -93,7 +95,7 @@ impl Wire {
             }
         }
         if self.engines[at].to_probe(self.now, peers) & 1 != 0 {
-            self.engines[at].hear_probe(LINK, &mut self.burst).unwrap();
+            self.engines[at].hear_probe(LINK, GROUP, &mut self.burst).unwrap();
             self.carry(at);
         }
     }
@@ -245,7 +247,7 @@ fn a_forged_or_damaged_multicast_is_counted_and_dropped() {
     wire.connect();
     let mut write = |_, into: &mut [u8]| into.copy_from_slice(b"genuine");
     let mut row = Row::one(7, &mut write);
-    wire.engines[0].multicast(LINK, &mut row, 0, &mut wire.burst).unwrap();
+    wire.engines[0].multicast(LINK, GROUP, &mut row, 0, &mut wire.burst).unwrap();
     let good: Vec<u8> = wire.burst.frames_mut().next().unwrap().to_vec();
     let mut take = |frame: &[u8]| {
         let (now, from) = (wire.now, LinkAddr::Port(0));
@@ -256,11 +258,18 @@ fn a_forged_or_damaged_multicast_is_counted_and_dropped() {
         bad[bit / 8] ^= 1 << (bit % 8);
         assert!(take(&bad).is_err(), "bit {bit}");
     }
+    // For a group that the receiver is not in.
+    let mut other = Engine::new(Config::default(), address(0), KEY, 1);
+    let link = LinkSpec { everyone: Some(EVERYONE), integrity: false, ..LinkSpec::default() };
+    other.add_link(link);
+    let mut burst = Burst::new(2000);
+    other.multicast(LINK, GROUP + 1, &mut row, 0, &mut burst).unwrap();
+    let foreign = take(burst.frames_mut().next().unwrap());
+    assert!(matches!(foreign, Err(FrameError::Port(_))), "{foreign:?}");
     // From a process of the job that nobody has named.
     let mut stranger = Engine::new(Config::default(), address(9), KEY, 1);
     stranger.add_link(LinkSpec { everyone: Some(EVERYONE), ..LinkSpec::default() });
-    let mut burst = Burst::new(2000);
-    stranger.multicast(LINK, &mut row, 0, &mut burst).unwrap();
+    stranger.multicast(LINK, GROUP, &mut row, 0, &mut burst).unwrap();
     let strange = take(burst.frames_mut().next().unwrap());
     assert!(matches!(strange, Err(FrameError::Index(_))), "{strange:?}");
     assert_eq!(take(&good), Ok(()));

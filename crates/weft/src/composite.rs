@@ -260,12 +260,12 @@ impl Device for Composite {
         self.device(peer)?.datagram(peer, bytes)
     }
 
-    fn hear_groups(&mut self) {
-        self.devices.iter_mut().for_each(|d| d.hear_groups());
+    fn hear_groups(&mut self, tags: &[u16]) {
+        self.devices.iter_mut().for_each(|d| d.hear_groups(tags));
     }
 
-    fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
-        self.each_with(peers, |device, some| device.multicast(some, bytes));
+    fn multicast(&mut self, group: u16, peers: &[PeerId], bytes: &[u8]) {
+        self.each_with(peers, |device, some| device.multicast(group, some, bytes));
     }
 
     fn datagram_room(&self, peers: &[PeerId]) -> usize {
@@ -276,8 +276,8 @@ impl Device for Composite {
         self.least_room(peers, |device, some| device.multicast_room(some, of))
     }
 
-    fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
-        self.each_with(peers, |device, some| device.multicast_row(some, row));
+    fn multicast_row(&mut self, group: u16, peers: &[PeerId], row: &mut Row<'_>) {
+        self.each_with(peers, |device, some| device.multicast_row(group, some, row));
     }
 
     #[inline]

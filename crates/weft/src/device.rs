@@ -237,12 +237,13 @@ pub trait Device: Send {
     /// than any way to it carries.
     fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError>;
 
-    /// From now on this process hears what is sent to all members of groups.
-    fn hear_groups(&mut self) {}
+    /// From now on this process hears what is sent to all members of groups with these tags, and of
+    /// no others.
+    fn hear_groups(&mut self, _tags: &[u16]) {}
 
-    /// Sends a datagram to all of `peers`, by one frame where the medium can do that and they have
-    /// been found to hear it.
-    fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
+    /// Sends a datagram to all of `peers`, by one frame for their group where the medium can do
+    /// that and they have been found to hear it.
+    fn multicast(&mut self, _group: u16, peers: &[PeerId], bytes: &[u8]) {
         for &peer in peers {
             // As good as lost: whoever misses it asks.
             let _ = self.datagram(peer, bytes);
@@ -263,12 +264,12 @@ pub trait Device: Send {
 
     /// Sends a row of datagrams to all of `peers`, each as [`Device::multicast`] does, with as few
     /// system calls as it takes. They may be as long as [`Device::multicast_room`] says.
-    fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
+    fn multicast_row(&mut self, group: u16, peers: &[PeerId], row: &mut Row<'_>) {
         let mut bytes = vec![0; row.len.max(row.last)];
         for at in 0..row.count {
             let bytes = &mut bytes[..row.len_of(at)];
             (row.write)(at, bytes);
-            self.multicast(peers, bytes);
+            self.multicast(group, peers, bytes);
         }
     }
 

@@ -15,8 +15,11 @@ pub const PORT_OFFSET: usize = 2;
 pub const JOB_OFFSET: usize = 4;
 /// The port of frames for every process.
 pub const EVERYONE_PORT: u16 = 0;
-/// The port of frames for every process that is in a group: others need not be woken by them.
+/// The port of frames for all members of a group: others need not be woken by them.
 pub const GROUPS_PORT: u16 = u16::MAX;
+/// Where in such a frame the group's tag (u16, little-endian) lies, for socket filters: it stands
+/// in place of a connection index.
+pub const GROUP_OFFSET: usize = 12;
 /// The largest connection index, which names no connection: hello frames carry it.
 pub const INDEX_MAX: u32 = 0x00ff_ffff;
 

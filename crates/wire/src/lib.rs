@@ -34,8 +34,8 @@ pub use datagram::{ORIGIN_LEN, Origin};
 pub use envelope::{Envelope, Kind};
 pub use error::FrameError;
 pub use header::{
-    EVERYONE_PORT, FrameKind, GROUPS_PORT, HEADER_LEN, Header, INDEX_MAX, JOB_OFFSET, MAGIC,
-    PORT_OFFSET, VERSION, flags,
+    EVERYONE_PORT, FrameKind, GROUP_OFFSET, GROUPS_PORT, HEADER_LEN, Header, INDEX_MAX, JOB_OFFSET,
+    MAGIC, PORT_OFFSET, VERSION, flags,
 };
 pub use hello::{HELLO_LEN, Hello};
 pub use id::{LinkId, OpId, PeerId, Ticket};

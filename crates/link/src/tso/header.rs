@@ -9,7 +9,8 @@
 //! | IPv6 destination, 0..5 | `fd57:4546:54`, by which Weft's frames are known |
 //! | 5 | [`LAYOUT`] |
 //! | 6..8 | bytes of each piece but the last |
-//! | 8..12 | bytes of the whole frame |
+//! | 8..10 | bytes of the whole frame |
+//! | 10..12 | its group's tag, as in the Weft header |
 //! | 12..16 | the job, as in the Weft header |
 //! | TCP source port | the sender's Weft port |
 //! | TCP destination port | the receiver's, as in the Weft header |
@@ -19,12 +20,12 @@
 use weft_sys::net::Condition;
 use weft_sys::packet::ETHERNET_HEADER_LEN;
 use weft_sys::tso::{OFFLOAD_LEN, Offload};
-use weft_wire::{JOB_OFFSET, PORT_OFFSET};
+use weft_wire::{GROUP_OFFSET, JOB_OFFSET, PORT_OFFSET};
 
 use crate::options::Wanted;
 
 /// The version of this layout.
-const LAYOUT: u8 = 1;
+const LAYOUT: u8 = 2;
 /// What Weft's destination addresses begin with.
 const MARK: [u8; 5] = [0xfd, b'W', b'E', b'F', b'T'];
 const IPV6: usize = ETHERNET_HEADER_LEN;
@@ -76,7 +77,8 @@ impl Sender {
         target[..5].copy_from_slice(&MARK);
         target[5] = LAYOUT;
         target[6..8].copy_from_slice(&self.piece.to_be_bytes());
-        target[8..12].copy_from_slice(&(len as u32).to_be_bytes());
+        target[8..10].copy_from_slice(&(len as u16).to_be_bytes());
+        target[10..12].copy_from_slice(body.get(GROUP_OFFSET..GROUP_OFFSET + 2).unwrap_or(&[0; 2]));
         target[12..16].copy_from_slice(body.get(JOB_OFFSET..JOB_OFFSET + 4).unwrap_or(&[0; 4]));
         let sum = pseudo_sum(&head[SOURCE..TCP], tcp_len);
         let tcp = &mut head[TCP..];
@@ -138,8 +140,10 @@ impl<'a> Piece<'a> {
         let word =
             |b: &[u8], at: usize| u32::from_be_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
         let piece = usize::from(u16::from_be_bytes([target[6], target[7]]));
-        let (whole, at) = (word(target, 8) as usize, word(tcp, 4) as usize);
-        if piece == 0 || whole == 0 || whole > FRAME_MAX || at >= whole || at % piece != 0 {
+        let whole = usize::from(u16::from_be_bytes([target[8], target[9]]));
+        let at = word(tcp, 4) as usize;
+        if piece == 0 || whole == 0 || whole > FRAME_MAX || at >= whole || !at.is_multiple_of(piece)
+        {
             return None;
         }
         // A short frame may be followed by padding; else pieces end where pieces end.
@@ -170,7 +174,7 @@ pub(super) fn conditions(wanted: &Wanted) -> Vec<Condition> {
         Condition::u16_le(offset(IPV6 + 6), &[kind]),
         Condition::u32_le(offset(TARGET), &[mark]),
     ];
-    all.extend(wanted.conditions_at(offset(TCP + 2), offset(TARGET + 12)));
+    all.extend(wanted.conditions_at(offset(TCP + 2), offset(TARGET + 12), offset(TARGET + 10)));
     all
 }
 
@@ -223,12 +227,15 @@ mod tests {
             bad[at] = to;
             bad
         };
-        // Not TCP, not ours, another layout, pieces of nothing, a frame of nothing or far too long,
-        // a piece that begins between pieces or behind the end.
-        for (at, to) in [(20, 17), (TARGET, 0xfc), (TARGET + 5, 9), (TARGET + 8, 1), (TCP + 7, 1)] {
+        // Not TCP, not ours, another layout, pieces of nothing, a frame of nothing or too long, a
+        // piece that begins between pieces or behind the end.
+        let mut long = changed(TARGET + 8, 0xff);
+        long[TARGET + 9] = 0xff;
+        assert_eq!(Piece::read(&long), None, "longer than IPv6 can say");
+        for (at, to) in [(20, 17), (TARGET, 0xfc), (TARGET + 5, 9), (TCP + 7, 1)] {
             assert_eq!(Piece::read(&changed(at, to)), None, "byte {at} set to {to}");
         }
-        for at in [TARGET + 6, TARGET + 10] {
+        for at in [TARGET + 6, TARGET + 8] {
             let mut bad = good.clone();
             bad[at..at + 2].fill(0);
             assert_eq!(Piece::read(&bad), None, "bytes {at} and the next set to zero");

@@ -370,8 +370,8 @@ impl Link for TsoLink {
         Some(self.socket.as_fd())
     }
 
-    fn hear_groups(&mut self) -> Result<(), LinkError> {
-        self.wanted = self.wanted.with_groups();
+    fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {
+        self.wanted.set_groups(tags);
         let filtered = self.socket.filter(&header::conditions(&self.wanted));
         filtered.map_err(|cause| {
             LinkError::from_io(&self.info.interface, "changing the frame filter", cause)

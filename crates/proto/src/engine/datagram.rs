@@ -1,8 +1,8 @@
 //! Datagrams: single frames outside the reliable streams, to one peer or to everyone.
 
 use weft_wire::{
-    Burst, FrameError, FrameKind, GROUPS_PORT, HEADER_LEN, Header, INDEX_MAX, Key, LinkId,
-    ORIGIN_LEN, Origin, PeerId, flags,
+    Burst, FrameError, FrameKind, GROUPS_PORT, HEADER_LEN, Header, Key, LinkId, ORIGIN_LEN, Origin,
+    PeerId, flags,
 };
 
 use super::Engine;
@@ -12,14 +12,22 @@ use crate::peer::{PATHS_MAX, State, bit};
 use crate::rail::Path;
 use crate::time::Instant;
 
-/// Whether a frame is for whoever is in a group and has the job's key.
+/// Whether a frame is for all members of a group: for whoever hears it and has the job's key.
 #[inline]
-pub(super) fn is_for_everyone(header: &Header) -> bool {
-    header.kind == FrameKind::Datagram && header.port == GROUPS_PORT && header.index == INDEX_MAX
+pub(super) fn is_for_group(header: &Header) -> bool {
+    header.kind == FrameKind::Datagram && header.port == GROUPS_PORT
 }
 
 /// So often at most it is looked whether somebody is to be asked what it hears, ns.
 const PROBE_NS: u64 = 250_000;
+
+impl Hub {
+    /// Whether a frame is for all members of a group that this process is in.
+    #[inline]
+    pub(super) fn hears(&self, header: &Header) -> bool {
+        is_for_group(header) && self.groups.contains(&(header.index as u16))
+    }
+}
 
 /// Bytes that peers are looked for with when a datagram's link is chosen.
 const TYPICAL_LEN: usize = 100;
@@ -177,6 +185,12 @@ impl Engine {
         best.map(|(.., link)| link)
     }
 
+    /// From now on this process takes what is sent to all members of groups with these tags, and of
+    /// no others.
+    pub fn hear_groups(&mut self, tags: &[u16]) {
+        self.hub.groups = tags.to_vec();
+    }
+
     /// Whether `peer` has said that it hears what is sent to everyone over `link`.
     #[inline]
     pub fn hears(&self, peer: PeerId, link: LinkId) -> bool {
@@ -184,18 +198,20 @@ impl Engine {
     }
 
     /// Makes `burst` the datagrams of `row` from number `at` on, as many as fit, for all who hear
-    /// `link`; gives how many. Whoever has the job's key and knows this process takes them.
+    /// `link` and what is for groups with this tag; gives how many. Whoever has the job's key and
+    /// knows this process takes them.
     ///
     /// # Errors
     /// [`SendError::TooLong`]; [`SendError::Full`] where the link cannot do that.
     pub fn multicast(
         &mut self,
         link: LinkId,
+        group: u16,
         row: &mut Row<'_>,
         at: usize,
         burst: &mut Burst,
     ) -> Result<usize, SendError> {
-        let count = self.fill_multicast(link, row, at, burst)?;
+        let count = self.fill_multicast(link, group, row, at, burst)?;
         self.hub.counters.multicasts_sent += count as u64;
         Ok(count)
     }
@@ -203,6 +219,7 @@ impl Engine {
     fn fill_multicast(
         &mut self,
         id: LinkId,
+        group: u16,
         row: &mut Row<'_>,
         at: usize,
         burst: &mut Burst,
@@ -224,7 +241,7 @@ impl Engine {
             port: GROUPS_PORT,
             job: hub.job,
             len: 0,
-            index: INDEX_MAX,
+            index: u32::from(group),
             path: id.0,
             number: 0,
             crc: 0,
@@ -261,12 +278,17 @@ impl Engine {
         links
     }
 
-    /// Makes `burst` the question who hears what is sent to everyone over `link`.
+    /// Makes `burst` the question who hears what is sent to a group over `link`.
     ///
     /// # Errors
     /// [`SendError::Full`] where the link cannot do that.
-    pub fn hear_probe(&mut self, link: LinkId, burst: &mut Burst) -> Result<(), SendError> {
-        self.fill_multicast(link, &mut Row::one(0, &mut |_, _| ()), 0, burst)?;
+    pub fn hear_probe(
+        &mut self,
+        link: LinkId,
+        group: u16,
+        burst: &mut Burst,
+    ) -> Result<(), SendError> {
+        self.fill_multicast(link, group, &mut Row::one(0, &mut |_, _| ()), 0, burst)?;
         self.hub.counters.hear_probes_sent += 1;
         Ok(())
     }
@@ -292,7 +314,7 @@ impl Engine {
         header: &Header,
         frame: &[u8],
     ) -> Result<(), FrameError> {
-        let everyone = is_for_everyone(header);
+        let everyone = is_for_group(header);
         let mut range = HEADER_LEN..HEADER_LEN + usize::from(header.len);
         let id = if everyone {
             let origin =

@@ -41,6 +41,8 @@ pub(crate) struct Hub {
     pub pool: Pool,
     /// Rings for eager messages that no peer has just now.
     pub rings: Vec<Vec<u8>>,
+    /// The tags of the groups that this process is in.
+    pub groups: Vec<u16>,
     /// Who asked whether we hear what it sends to everyone, and over which of its links.
     pub heard: Vec<(PeerId, u8)>,
     /// Events for the owner.
@@ -84,6 +86,7 @@ impl Hub {
             pieces: Slab::new(),
             pool: Pool::default(),
             rings: Vec::new(),
+            groups: Vec::new(),
             heard: Vec::new(),
             events: VecDeque::new(),
             drain: VecDeque::new(),

@@ -5,7 +5,6 @@ use weft_wire::{
 };
 
 use super::Engine;
-use super::datagram::is_for_everyone;
 use crate::event::{Cause, Incoming};
 use crate::peer::{Cursor, PATHS_MAX, State, Step};
 use crate::reliable::Space;
@@ -47,7 +46,7 @@ impl Engine {
         if link.index() >= self.hub.links.len() {
             return Err(FrameError::Link);
         }
-        if header.port != self.hub.me.port && !is_for_everyone(&header) {
+        if header.port != self.hub.me.port && !self.hub.hears(&header) {
             return Err(FrameError::Port(header.port));
         }
         match header.kind {

@@ -14,26 +14,44 @@ pub struct Condition {
     width: usize,
     /// The values that are wanted, as the kernel reads them: most significant byte first.
     any_of: Vec<u32>,
+    /// It matters only where the 16-bit word at an offset has a value.
+    only_if: Option<(usize, u32)>,
 }
 
 impl Condition {
     /// The little-endian 16-bit word at `offset` is one of `values`.
     pub fn u16_le(offset: usize, values: &[u16]) -> Condition {
         let any_of = values.iter().map(|v| u32::from(v.swap_bytes())).collect();
-        Condition { offset, width: 2, any_of }
+        Condition { offset, width: 2, any_of, only_if: None }
     }
 
     /// The little-endian 32-bit word at `offset` is one of `values`.
     pub fn u32_le(offset: usize, values: &[u32]) -> Condition {
-        Condition { offset, width: 4, any_of: values.iter().map(|v| v.swap_bytes()).collect() }
+        let any_of = values.iter().map(|v| v.swap_bytes()).collect();
+        Condition { offset, width: 4, any_of, only_if: None }
+    }
+
+    /// The same condition, but only for frames whose little-endian 16-bit word at `offset` is
+    /// `value`; others meet it.
+    pub fn only_if(self, offset: usize, value: u16) -> Condition {
+        Condition { only_if: Some((offset, u32::from(value.swap_bytes()))), ..self }
     }
 
     /// Whether a frame meets the condition: what the kernel's filter decides, in Rust, for media
     /// that have no filter.
     pub fn admits(&self, frame: &[u8]) -> bool {
-        let Some(bytes) = frame.get(self.offset..self.offset + self.width) else { return false };
-        let value = bytes.iter().fold(0u32, |value, &b| value << 8 | u32::from(b));
-        self.any_of.contains(&value)
+        let value = |offset: usize, width: usize| {
+            let bytes = frame.get(offset..offset + width)?;
+            Some(bytes.iter().fold(0u32, |value, &b| value << 8 | u32::from(b)))
+        };
+        if let Some((offset, wanted)) = self.only_if {
+            match value(offset, 2) {
+                Some(found) if found != wanted => return true,
+                Some(_) => {}
+                None => return false,
+            }
+        }
+        value(self.offset, self.width).is_some_and(|value| self.any_of.contains(&value))
     }
 }
 
@@ -48,7 +66,7 @@ const JUMP_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 
 /// Values that one condition may have, so that jumps fit in their eight bits.
-const MAX_VALUES: usize = 64;
+pub const FILTER_VALUES_MAX: usize = 64;
 
 /// Puts a filter on a socket: a frame, which begins `base` bytes into what the kernel's filter
 /// sees, must meet all conditions, and (`mine_only`) be neither for another Ethernet address nor
@@ -82,8 +100,14 @@ fn compile(
         }
     }
     for condition in conditions {
-        if condition.any_of.len() > MAX_VALUES {
+        if condition.any_of.len() > FILTER_VALUES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many values to filter"));
+        }
+        if let Some((offset, value)) = condition.only_if {
+            // Else over the load, the values and the return that drops the frame.
+            let jf = (condition.any_of.len() + 2) as u8;
+            program.push(op(LOAD_HALF, (base + offset) as u32));
+            program.push(libc::sock_filter { code: JUMP_EQUAL, jt: 0, jf, k: value });
         }
         let load = if condition.width == 2 { LOAD_HALF } else { LOAD_WORD };
         program.push(op(load, (base + condition.offset) as u32));
@@ -138,5 +162,24 @@ mod tests {
             assert_eq!(run(&program, &with_base), wanted, "{frame:?}");
         }
         assert!(compile(&[Condition::u16_le(0, &[7; 65])], 0, false).is_err());
+    }
+
+    #[test]
+    fn a_condition_may_matter_to_some_frames_only() {
+        let for_some = Condition::u16_le(2, &[0x0202, 0x0303]).only_if(0, 0x0101);
+        let conditions = [for_some, Condition::u16_le(4, &[0x0909])];
+        let program = compile(&conditions, 0, false).unwrap();
+        for (frame, wanted) in [
+            (&[1u8, 1, 2, 2, 9, 9][..], true),
+            (&[1, 1, 3, 3, 9, 9], true),
+            (&[1, 1, 4, 4, 9, 9], false),
+            (&[7, 1, 4, 4, 9, 9], true),
+            (&[7, 1, 4, 4, 9, 8], false),
+            (&[1, 1, 2], false),
+            (&[1], false),
+        ] {
+            assert_eq!(frame_filter(&conditions, frame), wanted, "{frame:?}");
+            assert_eq!(run(&program, frame), wanted, "{frame:?}");
+        }
     }
 }

@@ -29,25 +29,25 @@ impl Ether {
 
     /// Sends a row of datagrams to several: one frame of each for all who are known to hear it, one
     /// each for the others, of whom it is found out meanwhile.
-    pub(super) fn send_to_all(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
+    pub(super) fn send_to_all(&mut self, group: u16, peers: &[PeerId], row: &mut Row<'_>) {
         let link = self.engine.loudest(peers, row);
-        let told = link.filter(|&link| self.send_to_everyone(link, row));
+        let told = link.filter(|&link| self.send_to_everyone(link, group, row));
         for &peer in peers {
             if told.is_none_or(|link| !self.engine.hears(peer, link)) {
                 let _ = self.send_row(peer, row);
             }
         }
         if peers.len() > 1 {
-            self.probe(peers);
+            self.probe(group, peers);
         }
     }
 
     /// Sends a row to everyone who hears a link. What the link does not take is lost; `false` where
     /// it takes nothing.
-    fn send_to_everyone(&mut self, link: LinkId, row: &mut Row<'_>) -> bool {
+    fn send_to_everyone(&mut self, link: LinkId, group: u16, row: &mut Row<'_>) -> bool {
         let mut at = 0;
         while at < row.count {
-            match self.engine.multicast(link, row, at, &mut self.burst) {
+            match self.engine.multicast(link, group, row, at, &mut self.burst) {
                 Ok(count) if self.hand_over(link).is_ok() => at += count,
                 _ => return at > 0,
             }
@@ -80,12 +80,12 @@ impl Ether {
 
     /// Asks who hears what is sent to everyone, where that is not known.
     #[inline]
-    fn probe(&mut self, peers: &[PeerId]) {
+    fn probe(&mut self, group: u16, peers: &[PeerId]) {
         let mut links = self.engine.to_probe(self.now, peers);
         while links != 0 {
             let link = LinkId(links.trailing_zeros() as u8);
             links &= links - 1;
-            if self.engine.hear_probe(link, &mut self.burst).is_ok() {
+            if self.engine.hear_probe(link, group, &mut self.burst).is_ok() {
                 let _ = self.hand_over(link);
             }
         }

@@ -105,13 +105,13 @@ impl Links {
         Ok(())
     }
 
-    /// All links, and those that will be opened, receive frames for groups as well.
-    pub(super) fn hear_groups(&mut self) {
+    /// All links, and those that will be opened, receive frames for groups with these tags.
+    pub(super) fn hear_groups(&mut self, tags: &[u16]) {
         if let Some((options, _)) = &mut self.options {
-            options.groups = true;
+            options.groups = tags.to_vec();
         }
         for link in &mut self.links {
-            if let Err(error) = link.hear_groups() {
+            if let Err(error) = link.hear_groups(tags) {
                 // Its peers do not find that this process hears them, and send to it alone.
                 tracing::debug!(link = %link.info().name, %error, "no multicast");
             }

@@ -482,13 +482,14 @@ impl Device for Ether {
         self.send_datagram(peer, None, bytes)
     }
 
-    fn hear_groups(&mut self) {
-        self.links.hear_groups();
+    fn hear_groups(&mut self, tags: &[u16]) {
+        self.engine.hear_groups(tags);
+        self.links.hear_groups(tags);
     }
 
-    fn multicast(&mut self, peers: &[PeerId], bytes: &[u8]) {
+    fn multicast(&mut self, group: u16, peers: &[PeerId], bytes: &[u8]) {
         let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
-        self.send_to_all(peers, &mut Row::one(bytes.len(), &mut write));
+        self.send_to_all(group, peers, &mut Row::one(bytes.len(), &mut write));
     }
 
     fn datagram_room(&self, peers: &[PeerId]) -> usize {
@@ -499,8 +500,8 @@ impl Device for Ether {
         self.engine.multicast_room(peers, of)
     }
 
-    fn multicast_row(&mut self, peers: &[PeerId], row: &mut Row<'_>) {
-        self.send_to_all(peers, row);
+    fn multicast_row(&mut self, group: u16, peers: &[PeerId], row: &mut Row<'_>) {
+        self.send_to_all(group, peers, row);
     }
 
     fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> Result<(), SendError> {

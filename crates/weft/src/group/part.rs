@@ -130,7 +130,7 @@ impl Part {
                         false => out.device.datagram(peer, &bytes),
                     };
                 }
-                Target::All => out.device.multicast(others, &bytes),
+                Target::All => out.device.multicast(out.team.tag, others, &bytes),
             }
         });
     }

@@ -114,7 +114,6 @@ impl Groups {
         if id == 0 || self.ids.contains(&id) {
             return None;
         }
-        device.hear_groups();
         let mut team = Team::new(id, rank, peers);
         team.plan = plan.fingerprint();
         let barrier = Run::new(&team, plan);
@@ -136,10 +135,19 @@ impl Groups {
                 self.members.len() - 1
             }
         };
+        self.hear(device);
         if let Some(Opened { barrier, mut out, .. }) = self.open(device, slot) {
             barrier.prepare(&mut out);
         }
         Some(slot)
+    }
+
+    /// Tells the device what this process is in.
+    fn hear(&self, device: &mut dyn Device) {
+        let mut tags: Vec<u16> = self.members.iter().flatten().map(|m| m.team.tag).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        device.hear_groups(&tags);
     }
 
     /// Forgets a group; what its members are to be told for certain, and who they are.
@@ -151,6 +159,7 @@ impl Groups {
         let member = self.members.get_mut(slot)?.take()?;
         self.ids[slot] = 0;
         device.drop_board(member.team.id);
+        self.hear(device);
         let count = member.barrier.count;
         self.past.told += count.told;
         self.past.asked += count.asked;

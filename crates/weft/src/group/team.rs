@@ -10,6 +10,8 @@ use crate::device::{Device, Row};
 pub(crate) struct Team {
     /// Known to all members alike.
     pub(crate) id: u64,
+    /// By it sockets tell apart what is for the members of one group from what is for others.
+    pub(crate) tag: u16,
     /// This process's rank in the group.
     pub(crate) rank: u32,
     /// The members, by their rank in the group.
@@ -24,7 +26,8 @@ impl Team {
     pub(crate) fn new(id: u64, rank: u32, peers: Vec<PeerId>) -> Team {
         let me = peers[rank as usize];
         let others = peers.iter().copied().filter(|&peer| peer != me).collect();
-        Team { id, rank, peers, others, plan: 0 }
+        let tag = (id ^ id >> 16 ^ id >> 32 ^ id >> 48) as u16;
+        Team { id, tag, rank, peers, others, plan: 0 }
     }
 
     /// How many members there are.
@@ -86,7 +89,7 @@ impl Outlet<'_> {
     /// To all other members.
     pub(crate) fn all(&mut self, kind: u8, what: u8, payload: &[&[u8]]) {
         self.compose(kind, what, payload);
-        self.device.multicast(&self.team.others, self.scratch);
+        self.device.multicast(self.team.tag, &self.team.others, self.scratch);
     }
 
     /// A row of datagrams to all other members: `len` bytes of payload each, `last` the last one,
@@ -105,6 +108,6 @@ impl Outlet<'_> {
         };
         let (len, last) = (HEADING_LEN + len, HEADING_LEN + last);
         let mut row = Row { count, len, last, of, wire: None, write: &mut whole };
-        self.device.multicast_row(&self.team.others, &mut row);
+        self.device.multicast_row(self.team.tag, &self.team.others, &mut row);
     }
 }

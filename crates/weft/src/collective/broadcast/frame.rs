@@ -2,9 +2,11 @@
 //!
 //! | frame | bytes |
 //! |---|---|
-//! | data | 1, broadcast u32, asked u32, fragment u64, length u64, piece u16, index u32, payload: one fragment or several that follow each other |
+//! | data | 1, broadcast u32, asked u32, fragment u64, length u64, piece u16, index u32, payload |
 //! | ask | 2, fragments sent so far u64 |
 //! | report | 3, waits u8, got u64, seen u64, limit u64, ranges: each first u64, count u32 |
+//!
+//! The payload is one fragment, or several that follow each other.
 
 /// Bytes of a data frame before its payload.
 pub(super) const DATA_LEN: usize = 31;
