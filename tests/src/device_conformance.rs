@@ -170,12 +170,12 @@ fn datagrams(mut cluster: Cluster) {
         let max = cluster.devices[from].datagram_max();
         assert!(max >= 256, "{max} bytes are too few to be of use");
         let long = cluster.devices[from].datagram(PeerId(to as u32), &vec![0; ANYWHERE + 1]);
-        assert!(matches!(long, Err(SendError::Failed(Error::TooLong { .. }))), "{long:?}");
+        assert!(!long, "longer than anything carries");
         for len in [0, 1, 28, max] {
             let bytes = pattern((from * 1000 + to * 10 + len) as u64, len);
             let started = Instant::now();
             'sent: loop {
-                let _ = cluster.devices[from].datagram(PeerId(to as u32), &bytes);
+                cluster.devices[from].datagram(PeerId(to as u32), &bytes);
                 for at in 0..cluster.len() {
                     while let Some(seen) = cluster.poll(at) {
                         let Seen::Datagram(peer, got) = seen else { panic!("{seen:?}") };

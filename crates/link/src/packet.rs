@@ -90,6 +90,16 @@ impl PacketLink {
         })
     }
 
+    /// The Ethernet header of a frame.
+    #[inline]
+    fn head(&self, to: [u8; 6]) -> [u8; ETHERNET_HEADER_LEN] {
+        let mut head = [0; ETHERNET_HEADER_LEN];
+        head[..6].copy_from_slice(&to);
+        head[6..12].copy_from_slice(&self.mac);
+        head[12..].copy_from_slice(&self.ethertype);
+        head
+    }
+
     /// Looks after the interface now and then while nothing arrives.
     #[cold]
     fn look_after(&mut self) -> Result<(), LinkError> {
@@ -149,10 +159,8 @@ impl Link for PacketLink {
             return Ok(0);
         }
         check_length(&self.info, burst)?;
-        for frame in burst.frames_mut() {
-            frame[0..6].copy_from_slice(&to);
-            frame[6..12].copy_from_slice(&self.mac);
-            frame[12..14].copy_from_slice(&self.ethertype);
+        for head in burst.frames_mut().filter_map(|frame| frame.first_chunk_mut()) {
+            *head = self.head(to);
         }
         let (taken, error) = if count == 1 {
             self.counters.send_calls += 1;

@@ -260,7 +260,7 @@ impl PacketSocket {
     /// `ENXIO` or `ENODEV` when the interface is down or gone.
     #[inline]
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        mmsg::send_one(self.fd.as_raw_fd(), frame)
+        mmsg::send_one(self.fd.as_fd(), frame)
     }
 
     /// Sends frames that lie `stride` bytes apart, the last one perhaps shorter, with as few system

@@ -113,7 +113,7 @@ impl TsoSocket {
     /// `ENETDOWN`, `ENXIO` or `ENODEV` when the interface is down or gone.
     #[inline]
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        mmsg::send_one(self.fd.as_raw_fd(), frame)
+        mmsg::send_one(self.fd.as_fd(), frame)
     }
 
     /// As [`TsoSocket::send`], for a frame whose end is `len` bytes of `tail` from `at` on, which

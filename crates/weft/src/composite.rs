@@ -256,8 +256,10 @@ impl Device for Composite {
     }
 
     #[inline]
-    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError> {
-        self.device(peer)?.datagram(peer, bytes)
+    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> bool {
+        let Some(at) = self.of(peer) else { return false };
+        self.stirred |= self.own == Some(at);
+        self.devices[at].datagram(peer, bytes)
     }
 
     fn hear_groups(&mut self, tags: &[u16]) {
@@ -281,8 +283,8 @@ impl Device for Composite {
     }
 
     #[inline]
-    fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> Result<(), SendError> {
-        self.device(peer)?.datagram_over(peer, wire, bytes)
+    fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> bool {
+        self.device(peer).is_ok_and(|device| device.datagram_over(peer, wire, bytes))
     }
 
     fn lend_board(&mut self, group: u64, peers: &[PeerId]) -> Result<Board, Error> {

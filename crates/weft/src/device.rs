@@ -230,12 +230,10 @@ pub trait Device: Send {
 
     /// Sends a datagram to `peer` at once, outside the order of messages. It may get lost, come
     /// twice or be overtaken, and nobody is told; nothing is queued and nothing acknowledged.
-    ///
-    /// # Errors
-    /// [`SendError::Full`] when it cannot go now, also because the peer is not connected yet: it is
-    /// connected from now on. [`SendError::Failed`] when the peer is gone, or the datagram longer
-    /// than any way to it carries.
-    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError>;
+    /// `false`: it did not go, and is as good as lost. That is so when the peer is gone, or not
+    /// connected yet (it is connected from now on), when there is no room, and when the datagram is
+    /// longer than any way to the peer carries.
+    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> bool;
 
     /// From now on this process hears what is sent to all members of groups with these tags, and of
     /// no others.
@@ -245,8 +243,8 @@ pub trait Device: Send {
     /// that and they have been found to hear it.
     fn multicast(&mut self, _group: u16, peers: &[PeerId], bytes: &[u8]) {
         for &peer in peers {
-            // As good as lost: whoever misses it asks.
-            let _ = self.datagram(peer, bytes);
+            // Whoever misses it asks.
+            self.datagram(peer, bytes);
         }
     }
 
@@ -275,10 +273,7 @@ pub trait Device: Send {
 
     /// As [`Device::datagram`], over the wire with this number among those that lead to `peer`,
     /// counted round and round.
-    ///
-    /// # Errors
-    /// As for [`Device::datagram`].
-    fn datagram_over(&mut self, peer: PeerId, _wire: u8, bytes: &[u8]) -> Result<(), SendError> {
+    fn datagram_over(&mut self, peer: PeerId, _wire: u8, bytes: &[u8]) -> bool {
         self.datagram(peer, bytes)
     }
 

@@ -46,6 +46,7 @@ impl Burst {
 
     /// Empties the burst and sets where it goes and how many bytes of each frame the link needs for
     /// itself.
+    #[inline]
     pub fn reset(&mut self, to: LinkAddr, headroom: usize) {
         self.to = to;
         self.headroom = headroom;
@@ -56,31 +57,37 @@ impl Burst {
     }
 
     /// The most bytes that it can hold.
+    #[inline]
     pub fn bytes_max(&self) -> usize {
         self.bytes.len()
     }
 
     /// Where the burst goes.
+    #[inline]
     pub fn to(&self) -> LinkAddr {
         self.to
     }
 
     /// Bytes at the start of every frame that belong to the link.
+    #[inline]
     pub fn headroom(&self) -> usize {
         self.headroom
     }
 
     /// How many frames are in it.
+    #[inline]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// Whether no frame is in it.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Distance between the starts of two frames: the first frame's length, headroom included.
+    #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
@@ -88,6 +95,7 @@ impl Burst {
     /// Room for one more frame of at most `max` bytes (headroom not counted), or `None` when it
     /// does not fit or a shorter frame has already ended the burst. Write into it, then
     /// [`Burst::push`].
+    #[inline]
     pub fn space(&mut self, max: usize) -> Option<&mut [u8]> {
         if self.count > 0
             && (self.len != self.stride * self.count || max + self.headroom > self.stride)
@@ -103,6 +111,7 @@ impl Burst {
     ///
     /// # Panics
     /// If `len` is longer than the frames before it, or than the buffer.
+    #[inline]
     pub fn push(&mut self, len: usize) {
         let whole = len + self.headroom;
         assert!(self.len + whole <= self.bytes.len(), "frame longer than the burst's buffer");
@@ -148,11 +157,13 @@ impl Burst {
     }
 
     /// All frames, headrooms included, in one piece.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
     /// The frames one by one, each with its headroom, for the link to write its header into.
+    #[inline]
     pub fn frames_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let stride = self.stride.max(1);
         self.bytes[..self.len].chunks_mut(stride)

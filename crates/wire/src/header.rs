@@ -119,21 +119,13 @@ impl Header {
     /// # Panics
     /// If `frame` is shorter than the header and `len` together.
     #[inline]
-    pub fn seal(mut self, key: &Key, frame: &mut [u8]) {
+    pub fn seal(&self, key: &Key, frame: &mut [u8]) {
+        let mut words = self.words();
         if self.flags & flags::CRC != 0 {
-            self.crc = crc32c::crc32c(&frame[HEADER_LEN..HEADER_LEN + usize::from(self.len)]);
+            let crc = crc32c::crc32c(&frame[HEADER_LEN..HEADER_LEN + usize::from(self.len)]);
+            words[2] = u64::from(self.number) | u64::from(crc) << 32;
         }
-        let words = self.words();
-        self.write(words, key.tag3(words), frame);
-    }
-
-    #[inline(always)]
-    pub(crate) fn write(&self, words: [u64; 3], tag: u64, frame: &mut [u8]) {
-        let head = &mut frame[..HEADER_LEN];
-        put(head, 0, words[0].to_le_bytes());
-        put(head, 8, words[1].to_le_bytes());
-        put(head, 16, words[2].to_le_bytes());
-        put(head, 24, tag.to_le_bytes());
+        write(words, key.tag3(words), frame);
     }
 
     /// Reads the header of `frame` and checks all that can be checked without a key.
@@ -192,6 +184,16 @@ impl Header {
     pub fn body<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(HEADER_LEN..HEADER_LEN + usize::from(self.len)).unwrap_or(&[])
     }
+}
+
+/// Writes a header's words and its tag.
+#[inline(always)]
+pub(crate) fn write(words: [u64; 3], tag: u64, frame: &mut [u8]) {
+    let head = &mut frame[..HEADER_LEN];
+    put(head, 0, words[0].to_le_bytes());
+    put(head, 8, words[1].to_le_bytes());
+    put(head, 16, words[2].to_le_bytes());
+    put(head, 24, tag.to_le_bytes());
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! versions of Weft, so that two versions can tell each other that they differ.
 
 use crate::bytes::{put, u16_at, u32_at, u64_at};
-use crate::header::{FrameKind, HEADER_LEN, Header, INDEX_MAX, VERSION};
+use crate::header::{FrameKind, HEADER_LEN, Header, INDEX_MAX, VERSION, write};
 use crate::{ADDRESS_LEN, Address, FrameError, Key};
 
 /// Bytes of a hello frame, header included.
@@ -86,9 +86,9 @@ impl Hello {
             crc: 0,
         };
         let words = header.words();
-        header.write(words, 0, frame);
+        write(words, 0, frame);
         let tag = Hello::tag(key, &frame[..HELLO_LEN]);
-        header.write(words, tag, frame);
+        write(words, tag, frame);
         HELLO_LEN
     }
 

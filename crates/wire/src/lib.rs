@@ -20,6 +20,7 @@ mod header;
 mod hello;
 mod id;
 mod key;
+mod last;
 mod link_addr;
 mod run;
 
@@ -40,5 +41,6 @@ pub use header::{
 pub use hello::{HELLO_LEN, Hello};
 pub use id::{LinkId, OpId, PeerId, Ticket};
 pub use key::{JobKey, Key};
+pub use last::LastHeader;
 pub use link_addr::LinkAddr;
 pub use run::{Run, RunReader};

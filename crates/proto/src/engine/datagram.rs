@@ -1,15 +1,15 @@
 //! Datagrams: single frames outside the reliable streams, to one peer or to everyone.
 
 use weft_wire::{
-    Burst, FrameError, FrameKind, GROUPS_PORT, HEADER_LEN, Header, Key, LinkId, ORIGIN_LEN, Origin,
+    Burst, FrameError, FrameKind, GROUPS_PORT, HEADER_LEN, Header, LinkId, ORIGIN_LEN, Origin,
     PeerId, flags,
 };
 
 use super::Engine;
 use super::hub::Hub;
-use crate::event::{Cause, Incoming, LinkSpec, Row, SendError};
-use crate::peer::{PATHS_MAX, State, bit};
-use crate::rail::Path;
+use super::row::{datagram_path, fill_row, short_path};
+use crate::event::{Cause, Row, SendError};
+use crate::peer::{State, bit};
 use crate::time::Instant;
 
 /// Whether a frame is for all members of a group: for whoever hears it and has the job's key.
@@ -30,7 +30,7 @@ impl Hub {
 }
 
 /// Bytes that peers are looked for with when a datagram's link is chosen.
-const TYPICAL_LEN: usize = 100;
+pub(super) const TYPICAL_LEN: usize = 100;
 
 impl Engine {
     /// The longest payload of a datagram, bytes: what fits a frame that every link carries.
@@ -82,9 +82,44 @@ impl Engine {
         bytes: &[u8],
         burst: &mut Burst,
     ) -> Result<LinkId, SendError> {
+        if let Some(link) = self.short_datagram(peer, bytes, burst) {
+            return Ok(link);
+        }
         let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
         let mut row = Row::one(bytes.len(), &mut write);
         self.datagrams(peer, &mut row, 0, burst).map(|(link, _)| link)
+    }
+
+    /// The usual case, in few steps: a short one to a connected peer, some path to which is well.
+    /// `None`: it is another case.
+    #[inline]
+    fn short_datagram(&mut self, peer: PeerId, bytes: &[u8], burst: &mut Burst) -> Option<LinkId> {
+        let hub = &mut self.hub;
+        let peer = self.peers.get_mut(peer.index())?.as_mut()?;
+        if peer.state != State::Open || self.close_at.is_some() || bytes.len() > TYPICAL_LEN {
+            return None;
+        }
+        let path = short_path(&peer.paths, &hub.links)?;
+        let spec = &hub.links[path.link.index()].spec;
+        burst.reset(path.to, spec.headroom);
+        let frame = burst.space(HEADER_LEN + bytes.len())?;
+        frame[HEADER_LEN..].copy_from_slice(bytes);
+        let header = Header {
+            kind: FrameKind::Datagram,
+            flags: if spec.integrity { 0 } else { flags::CRC },
+            port: peer.address.port,
+            job: hub.job,
+            len: bytes.len() as u16,
+            index: peer.index,
+            path: path.link.0,
+            number: 0,
+            crc: 0,
+        };
+        peer.last_out.seal(&header, &peer.send_key, frame);
+        burst.push(HEADER_LEN + bytes.len());
+        hub.counters.frames_sent += 1;
+        hub.counters.datagrams_sent += 1;
+        Some(path.link)
     }
 
     /// Makes `burst` the datagrams of `row` from number `at` on, as many as fit, for `peer`; says
@@ -117,7 +152,7 @@ impl Engine {
         burst: &mut Burst,
     ) -> Result<(LinkId, usize), SendError> {
         let hub = &mut self.hub;
-        let Some(Some(peer)) = self.peers.get(peer.index()) else {
+        let Some(Some(peer)) = self.peers.get_mut(peer.index()) else {
             return Err(SendError::NoPeer);
         };
         if let State::Ended(why) = peer.state {
@@ -148,7 +183,8 @@ impl Engine {
             number: 0,
             crc: 0,
         };
-        let count = fill_row(burst, spec, &header, &peer.send_key, &[], row, at);
+        let count =
+            fill_row(burst, spec, (&header, &peer.send_key), &mut peer.last_out, &[], row, at);
         hub.counters.frames_sent += count as u64;
         if count == 0 { Err(SendError::Full) } else { Ok((path.link, count)) }
     }
@@ -248,7 +284,9 @@ impl Engine {
         };
         let mut origin = [0; ORIGIN_LEN];
         Origin { node: hub.me.node, nonce: hub.me.nonce }.encode(&mut origin);
-        let count = fill_row(burst, &link.spec, &header, &hub.everyone_key, &origin, row, at);
+        let key = &hub.everyone_key;
+        let last = &mut hub.last_out;
+        let count = fill_row(burst, &link.spec, (&header, key), last, &origin, row, at);
         hub.counters.frames_sent += count as u64;
         if count == 0 { Err(SendError::Full) } else { Ok(count) }
     }
@@ -307,6 +345,7 @@ impl Engine {
     }
 
     /// A datagram came.
+    #[inline]
     pub(super) fn take_datagram(
         &mut self,
         now: Instant,
@@ -328,7 +367,8 @@ impl Engine {
         let Some(Some(peer)) = self.peers.get_mut(id) else {
             return Err(FrameError::Index(header.index));
         };
-        header.verify(if everyone { &peer.everyone_key } else { &peer.receive_key }, frame)?;
+        let key = if everyone { &peer.everyone_key } else { &peer.receive_key };
+        peer.last_in.verify(header, key, frame)?;
         if let State::Ended(_) = peer.state {
             return Err(FrameError::Gone);
         }
@@ -346,78 +386,10 @@ impl Engine {
             }
         } else {
             hub.counters.datagrams_received += 1;
-            hub.events.push_back(Incoming::Datagram { peer: peer.id, range });
+            self.datagram = Some((peer.id, range));
         }
         Ok(())
     }
-}
-
-/// The path for datagrams of `row`, of which the next frame has `len` bytes: of those that work the
-/// one that takes the row's data soonest. Neither window nor order binds it: it goes now or never.
-#[inline]
-fn datagram_path<'a>(paths: &'a [Path], hub: &Hub, row: &Row<'_>, len: usize) -> Option<&'a Path> {
-    let medium = row.wire.and_then(|wire| wire_of(paths, hub, wire));
-    let (bytes, each) = (row.of.max(TYPICAL_LEN), row.len.max(TYPICAL_LEN));
-    let mut best: Option<((bool, u64), &Path)> = None;
-    for path in paths {
-        let link = &hub.links[path.link.index()];
-        let wired = medium.is_none_or(|medium| link.spec.medium == medium);
-        if path.takes_words() && wired && len <= link.spec.mtu {
-            // One that has stopped answering only where there is no other.
-            let key = (path.suspect, link.data_ns(bytes, each));
-            if best.is_none_or(|(least, _)| key < least) {
-                best = Some((key, path));
-            }
-        }
-    }
-    best.map(|(_, path)| path)
-}
-
-/// The wire with number `wire`, round and round, among those to a peer that work; `None`: there is
-/// but one.
-#[cold]
-fn wire_of(paths: &[Path], hub: &Hub, wire: u8) -> Option<u32> {
-    let medium = |p: &Path| hub.links[p.link.index()].spec.medium;
-    let healthy = |p: &&Path| p.takes_words() && !p.suspect;
-    let mut media = [0; PATHS_MAX];
-    let mut count = 0;
-    for path in paths.iter().filter(healthy) {
-        if !media[..count].contains(&medium(path)) && count < media.len() {
-            media[count] = medium(path);
-            count += 1;
-        }
-    }
-    media[..count].sort_unstable();
-    (count > 1).then(|| media[usize::from(wire) % count])
-}
-
-/// Fills `burst` with the datagrams of `row` from number `at` on, as far as the link takes them in
-/// one burst, each begun with `origin`; gives how many. Each is written once, where it is sent.
-#[inline]
-fn fill_row(
-    burst: &mut Burst,
-    spec: &LinkSpec,
-    header: &Header,
-    key: &Key,
-    origin: &[u8],
-    row: &mut Row<'_>,
-    at: usize,
-) -> usize {
-    let head = HEADER_LEN + origin.len();
-    let mut count = 0;
-    while at + count < row.count && count < spec.max_frames {
-        let len = head + row.len_of(at + count);
-        if count > 0 && burst.bytes().len() + spec.headroom + len > spec.max_burst {
-            break;
-        }
-        let Some(frame) = burst.space(len) else { break };
-        frame[HEADER_LEN..head].copy_from_slice(origin);
-        (row.write)(at + count, &mut frame[head..]);
-        Header { len: (len - HEADER_LEN) as u16, ..*header }.seal(key, frame);
-        burst.push(len);
-        count += 1;
-    }
-    count
 }
 
 /// Answers about hearing that may wait.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use weft_wire::{Address, JobKey, Key, PeerId};
+use weft_wire::{Address, JobKey, Key, LastHeader, PeerId};
 
 use crate::config::Config;
 use crate::counters::Counters;
@@ -25,6 +25,8 @@ pub(crate) struct Hub {
     pub hello_key: Key,
     /// What datagrams to everyone are sealed with.
     pub everyone_key: Key,
+    /// What was last sent to everyone.
+    pub last_out: LastHeader,
     pub job: u32,
     pub links: Vec<Link>,
     /// The least MTU of any link.
@@ -75,6 +77,7 @@ impl Hub {
             key,
             hello_key: key.hello(),
             everyone_key: key.everyone(me.nonce),
+            last_out: LastHeader::default(),
             job: key.job(),
             links: Vec::new(),
             least_mtu: usize::MAX,

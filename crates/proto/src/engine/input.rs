@@ -26,6 +26,7 @@ impl Engine {
         frame: &[u8],
     ) -> Result<(), FrameError> {
         self.current = None;
+        self.datagram = None;
         let taken = self.admit(now, link, from, frame);
         match taken {
             Ok(()) => self.hub.counters.frames_received += 1,
@@ -136,6 +137,9 @@ impl Engine {
     /// anything else (then `frame` may be empty). Gives the memory of the event before back.
     #[inline]
     pub fn next(&mut self, now: Instant, frame: &[u8]) -> Option<Incoming> {
+        if let Some((peer, range)) = self.datagram.take() {
+            return Some(Incoming::Datagram { peer, range });
+        }
         if let Some(buffer) = self.held.take() {
             self.hub.pool.give(buffer);
         }

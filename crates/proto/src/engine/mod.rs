@@ -4,10 +4,12 @@ mod datagram;
 mod hub;
 mod input;
 mod output;
+mod row;
 mod run;
 mod user;
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 use weft_wire::{Address, Chunk, JobKey, LinkId, PeerId};
 
@@ -39,6 +41,8 @@ pub struct Engine {
     nonces: HashMap<(u64, u64), PeerId>,
     /// The frame being read.
     current: Option<Cursor>,
+    /// The datagram in the frame that was received last: it is no part of what is read in order.
+    datagram: Option<(PeerId, Range<usize>)>,
     /// The payload of the event that was given last, if it was held.
     held: Option<Vec<u8>>,
     /// When closing ends, done or not.
@@ -66,6 +70,7 @@ impl Engine {
             names: HashMap::new(),
             nonces: HashMap::new(),
             current: None,
+            datagram: None,
             held: None,
             close_at: None,
             probe_at: Instant::default(),
@@ -184,6 +189,7 @@ impl Engine {
             && hub.ready.is_empty()
             && hub.heard.is_empty()
             && self.current.is_none()
+            && self.datagram.is_none()
             && self.held.is_none()
             && !self.expects_bulk()
             && self.deadline().is_none_or(|at| now < at)

@@ -17,7 +17,7 @@ pub(crate) use take::{Cursor, Step};
 
 use std::collections::VecDeque;
 
-use weft_wire::{Address, Envelope, Key, PeerId};
+use weft_wire::{Address, Envelope, Key, LastHeader, PeerId};
 
 use crate::engine::Hub;
 use crate::event::Cause;
@@ -58,6 +58,9 @@ pub(crate) struct Peer {
     pub receive_key: Key,
     /// What it seals with when it sends to everyone.
     pub everyone_key: Key,
+    /// Of the last datagrams to it and from it.
+    pub last_out: LastHeader,
+    pub last_in: LastHeader,
     /// Whether it hears what we send to everyone.
     pub hearing: Hearing,
     /// By our links, in the order in which they were opened.
@@ -113,6 +116,8 @@ impl Peer {
             send_key: hub.key.connection(hub.me.nonce, address.nonce),
             receive_key: hub.key.connection(address.nonce, hub.me.nonce),
             everyone_key: hub.key.everyone(address.nonce),
+            last_out: LastHeader::default(),
+            last_in: LastHeader::default(),
             hearing: Hearing::default(),
             paths: Vec::new(),
             spaces: Vec::new(),

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
+
+use rustix::net::SendFlags;
 
 use super::sockaddr::SockAddr;
 
@@ -22,14 +24,11 @@ pub struct Sent {
 
 /// Sends one message to where the socket is bound or connected to.
 #[inline]
-pub(crate) fn send_one(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    let (at, len, nobody) = (bytes.as_ptr(), bytes.len(), std::ptr::null::<u8>());
+pub(crate) fn send_one(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
     // Not by the C library's function: that one is a point of cancellation, which costs a good part
     // of what a call does.
-    // SAFETY: the kernel reads `len` bytes at `at`, and no address.
-    let done = unsafe { libc::syscall(libc::SYS_sendto, fd, at, len, flags, nobody, 0usize) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 /// Sends messages that lie `stride` bytes apart, the last one perhaps shorter.

@@ -43,8 +43,9 @@ pub enum Target {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Barrier {
     steps: Steps,
-    /// The steps, where they were worked out beforehand.
+    /// The steps, and who fills each slot, where they were worked out beforehand.
     table: Box<[Step]>,
+    sources: Box<[Option<u32>]>,
     /// The barrier that was entered last; they are counted from 1.
     number: u64,
     /// Whether it has not been left.
@@ -64,14 +65,37 @@ impl Barrier {
     pub fn new(algorithm: Algorithm, rank: u32, size: u32) -> Barrier {
         let steps = Steps::new(algorithm, rank, size);
         let filled = Default::default();
-        let table = Box::default();
-        Barrier { steps, table, number: 0, inside: false, at: 0, released: false, filled }
+        Barrier {
+            steps,
+            table: Box::default(),
+            sources: Box::default(),
+            number: 0,
+            inside: false,
+            at: 0,
+            released: false,
+            filled,
+        }
     }
 
     /// Works out the steps once and for all: for ranks that are in a hurry, and few.
     pub fn with_table(mut self) -> Barrier {
         self.table = (0..).map_while(|at| self.steps.get(at)).collect();
+        let awaited = self.table.iter().filter_map(|step| match step {
+            Step::Await { slot } => Some(*slot + 1),
+            _ => None,
+        });
+        let slots = awaited.max().unwrap_or(0);
+        self.sources = (0..slots).map(|slot| self.steps.source(slot)).collect();
         self
+    }
+
+    /// Who fills a slot; `None` if the rank has no such slot.
+    #[inline]
+    fn source(&self, slot: u32) -> Option<u32> {
+        if self.table.is_empty() {
+            return self.steps.source(slot);
+        }
+        self.sources.get(slot as usize).copied().flatten()
     }
 
     #[inline]
@@ -114,6 +138,7 @@ impl Barrier {
     }
 
     /// Takes all steps that need not wait.
+    #[inline(always)]
     fn go_on(&mut self, out: &mut impl FnMut(Target, u64, Mark)) {
         loop {
             let number = self.number;
@@ -141,7 +166,7 @@ impl Barrier {
     }
 
     /// Takes a frame that came from rank `from`. What makes no sense is ignored.
-    #[inline]
+    #[inline(always)]
     pub fn take(
         &mut self,
         from: u32,
@@ -153,7 +178,7 @@ impl Barrier {
         match mark {
             Mark::Entered(slot) => {
                 let next = number == self.number + 1;
-                if (now || next) && self.steps.source(slot) == Some(from) {
+                if (now || next) && self.source(slot) == Some(from) {
                     self.filled(number).insert(slot);
                 }
             }
@@ -214,7 +239,7 @@ impl Barrier {
         let mut at = 0;
         while let Some(Step::Await { slot }) = self.step(at) {
             if !self.filled(number).contains(slot)
-                && let Some(rank) = self.steps.source(slot)
+                && let Some(rank) = self.source(slot)
             {
                 out(Target::One { rank, link: 0 }, number, Mark::AskEntered(slot));
             }
@@ -244,7 +269,7 @@ impl Barrier {
             match self.step(at) {
                 Some(Step::Await { slot }) => {
                     if !self.filled(number).contains(slot)
-                        && let Some(rank) = self.steps.source(slot)
+                        && let Some(rank) = self.source(slot)
                     {
                         let target = Target::One { rank, link: 0 };
                         out(target, number, Mark::AskEntered(slot));

@@ -7,6 +7,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
+    #[inline]
     pub(super) fn insert(&mut self, slot: u32) {
         let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
         if word == 0 {
@@ -19,12 +20,14 @@ impl Slots {
         self.high[word - 1] |= bit;
     }
 
+    #[inline]
     pub(super) fn contains(&self, slot: u32) -> bool {
         let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
         let word = if word == 0 { self.low } else { *self.high.get(word - 1).unwrap_or(&0) };
         word & bit != 0
     }
 
+    #[inline]
     pub(super) fn clear(&mut self) {
         self.low = 0;
         // Filling nothing is not free: a masked store to nowhere takes some processors 100 ns.

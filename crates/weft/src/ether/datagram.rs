@@ -3,28 +3,27 @@
 use weft_wire::{LinkId, PeerId};
 
 use super::Ether;
-use crate::device::{Row, SendError};
+use crate::device::Row;
 
 impl Ether {
     /// Sends a datagram with one system call.
     #[inline]
-    pub(super) fn send_datagram(
-        &mut self,
-        peer: PeerId,
-        wire: Option<u8>,
-        bytes: &[u8],
-    ) -> Result<(), SendError> {
+    pub(super) fn send_datagram(&mut self, peer: PeerId, wire: Option<u8>, bytes: &[u8]) -> bool {
+        if wire.is_none()
+            && let Ok(link) = self.engine.datagram(peer, bytes, &mut self.burst)
+        {
+            return self.hand_over(link);
+        }
         let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
         self.send_row(peer, &mut Row { wire, ..Row::one(bytes.len(), &mut write) })
     }
 
     /// Gives the burst to a link; it does not wait for a look at the clock.
-    #[inline]
-    fn hand_over(&mut self, link: LinkId) -> Result<(), SendError> {
+    #[inline(always)]
+    fn hand_over(&mut self, link: LinkId) -> bool {
         let sent = self.links.hand_over(link, &mut self.burst);
         let now = if sent.is_ok() { self.now } else { self.read_clock() };
-        let taken = self.links.settle_datagram(&mut self.engine, now, link, sent);
-        if taken { Ok(()) } else { Err(SendError::Full) }
+        self.links.settle_datagram(&mut self.engine, now, link, sent)
     }
 
     /// Sends a row of datagrams to several: one frame of each for all who are known to hear it, one
@@ -34,7 +33,7 @@ impl Ether {
         let told = link.filter(|&link| self.send_to_everyone(link, group, row));
         for &peer in peers {
             if told.is_none_or(|link| !self.engine.hears(peer, link)) {
-                let _ = self.send_row(peer, row);
+                self.send_row(peer, row);
             }
         }
         if peers.len() > 1 {
@@ -48,22 +47,20 @@ impl Ether {
         let mut at = 0;
         while at < row.count {
             match self.engine.multicast(link, group, row, at, &mut self.burst) {
-                Ok(count) if self.hand_over(link).is_ok() => at += count,
+                Ok(count) if self.hand_over(link) => at += count,
                 _ => return at > 0,
             }
         }
         true
     }
 
-    /// Sends a row to one peer.
-    pub(super) fn send_row(&mut self, peer: PeerId, row: &mut Row<'_>) -> Result<(), SendError> {
+    /// Sends a row to one peer; `false` when not all of it went.
+    fn send_row(&mut self, peer: PeerId, row: &mut Row<'_>) -> bool {
         let mut at = 0;
         while at < row.count {
             match self.engine.datagrams(peer, row, at, &mut self.burst) {
-                Ok((link, count)) => {
-                    self.hand_over(link)?;
-                    at += count;
-                }
+                Ok((link, count)) if self.hand_over(link) => at += count,
+                Ok(_) => return false,
                 Err(error) => {
                     // The hello that looks for it goes out at once.
                     if matches!(error, weft_proto::SendError::Full) {
@@ -71,11 +68,11 @@ impl Ether {
                         self.engine.connect(now, peer);
                         self.transmit(now);
                     }
-                    return Err(self.refusal(peer, row.len, error));
+                    return false;
                 }
             }
         }
-        Ok(())
+        true
     }
 
     /// Asks who hears what is sent to everyone, where that is not known.
@@ -86,7 +83,7 @@ impl Ether {
             let link = LinkId(links.trailing_zeros() as u8);
             links &= links - 1;
             if self.engine.hear_probe(link, group, &mut self.burst).is_ok() {
-                let _ = self.hand_over(link);
+                self.hand_over(link);
             }
         }
     }
@@ -95,7 +92,7 @@ impl Ether {
     #[inline]
     pub(super) fn answer_probes(&mut self) {
         while let Some(link) = self.engine.hear_answer(&mut self.burst) {
-            let _ = self.hand_over(link);
+            self.hand_over(link);
         }
     }
 }

@@ -243,20 +243,7 @@ impl Links {
             let polled = if found == Some(at) { Ok(true) } else { link.poll_head() };
             match polled {
                 Ok(true) => {
-                    // Round-trip times come from this, so for the first frame of a run the clock is
-                    // read; polls that find nothing do with a time that is a little old. Nor does a
-                    // message wait for the clock (what stands behind it is read in the next poll),
-                    // nor a datagram.
-                    let frame = self.links[at].frame();
-                    let waits = begins_with_message(frame.bytes) || is_datagram(frame.bytes);
-                    if first_of_run && !waits {
-                        *now = (*now).max(Instant(now_ns()));
-                    }
-                    keep_warm(&mut self.warm_until_ns[at], &mut self.still_ns, *now);
-                    self.heard_ns = now.0;
-                    self.current = Some(at);
-                    // Damaged and foreign frames are counted by the engine, and yield nothing.
-                    let _ = engine.receive(*now, LinkId(at as u8), frame.from, frame.bytes);
+                    self.take_frame(at, engine, now, first_of_run);
                     return true;
                 }
                 Ok(false) => {}
@@ -266,6 +253,37 @@ impl Links {
         self.turn = if self.turn + 1 < self.links.len() { self.turn + 1 } else { 0 };
         self.settle_still();
         false
+    }
+
+    /// Makes a frame that [`Links::is_idle`] found the current one; `false` where it found none.
+    #[inline]
+    pub(super) fn take_found(&mut self, engine: &mut Engine, now: &mut Instant) -> bool {
+        let Some(at) = self.found.take() else { return false };
+        self.take_frame(at, engine, now, true);
+        true
+    }
+
+    /// Makes the frame that a link has found the current one, and hands it to the engine.
+    #[inline]
+    fn take_frame(
+        &mut self,
+        at: usize,
+        engine: &mut Engine,
+        now: &mut Instant,
+        first_of_run: bool,
+    ) {
+        // Round-trip times come from this, so for the first frame of a run the clock is read; polls
+        // that find nothing do with a time that is a little old. Nor does a message wait for the
+        // clock (what stands behind it is read in the next poll), nor a datagram.
+        let frame = self.links[at].frame();
+        if first_of_run && !begins_with_message(frame.bytes) && !is_datagram(frame.bytes) {
+            *now = (*now).max(Instant(now_ns()));
+        }
+        keep_warm(&mut self.warm_until_ns[at], &mut self.still_ns, *now);
+        self.heard_ns = now.0;
+        self.current = Some(at);
+        // Damaged and foreign frames are counted by the engine, and yield nothing.
+        let _ = engine.receive(*now, LinkId(at as u8), frame.from, frame.bytes);
     }
 
     /// Puts a piece of a large message that came in the current frame in its place: out of the

@@ -292,6 +292,21 @@ impl Ether {
         now < *self.early_since_ns.get_or_insert(now) + EARLY_NS
     }
 
+    /// Takes the frame that was found where nothing was expected, if there is one: what
+    /// [`Ether::next_event`] does, in fewer steps. `true`: it has brought an event.
+    #[inline]
+    fn take_found(&mut self) -> bool {
+        if !self.links.take_found(&mut self.engine, &mut self.now) {
+            return false;
+        }
+        self.company.answers();
+        let frame = if self.engine.has_frame() { self.links.frame() } else { &[] };
+        match self.engine.next(self.now, frame) {
+            Some(incoming) => self.take(incoming),
+            None => false,
+        }
+    }
+
     /// Looks for the next event in what has arrived; `false`: nothing more has.
     #[inline]
     fn next_event(&mut self) -> bool {
@@ -478,7 +493,7 @@ impl Device for Ether {
     }
 
     #[inline]
-    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), SendError> {
+    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> bool {
         self.send_datagram(peer, None, bytes)
     }
 
@@ -504,7 +519,7 @@ impl Device for Ether {
         self.send_to_all(group, peers, row);
     }
 
-    fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> Result<(), SendError> {
+    fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> bool {
         self.send_datagram(peer, Some(wire), bytes)
     }
 
@@ -526,9 +541,14 @@ impl Device for Ether {
         // exactly reads the clock. Polls that cost a system call make it too old.
         self.now = self.now.max(Instant(now_ns));
         let quiet = self.to_call.is_empty() && self.engine.is_idle(self.now);
-        if quiet && self.links.is_idle(self.now) {
-            self.company.looked();
-            return false;
+        if quiet {
+            if self.links.is_idle(self.now) {
+                self.company.looked();
+                return false;
+            }
+            if self.take_found() {
+                return true;
+            }
         }
         if self.links.is_warm(self.now) {
             self.polls = self.polls.wrapping_add(1);

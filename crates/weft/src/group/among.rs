@@ -9,9 +9,9 @@ use weft_sys::clock::now_ns;
 
 use super::choose::{CANDIDATES, Plan};
 use super::heading::kind;
-use super::part::{Count, Part, what};
+use super::part::{Count, Part, Said, Word, what};
 use super::team::{Outlet, Team};
-use crate::collective::{Barrier, Mark, Target};
+use crate::collective::Barrier;
 
 /// Barriers in a row by the same candidate; the first row finds out who hears multicast.
 const ROW: usize = 10;
@@ -71,14 +71,16 @@ impl Among {
     }
 
     /// Enters the next barrier.
+    #[inline(always)]
     pub(super) fn enter(&mut self, out: &mut Outlet<'_>, sent: &mut Count) {
         if self.trial.is_some() {
             self.pick();
         }
-        self.run(out, sent, |m, o| m.enter(o));
+        self.run(out, sent, |m, said| m.enter(said.down()));
     }
 
     /// Picks what the next barrier goes by.
+    #[cold]
     fn pick(&mut self) {
         let Some(trial) = &mut self.trial else { return };
         self.at = match self.entered / ROW {
@@ -145,35 +147,36 @@ impl Among {
     }
 
     /// Runs a step of the current machine.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run(
         &mut self,
         out: &mut Outlet<'_>,
         sent: &mut Count,
-        step: impl FnOnce(&mut Barrier, &mut dyn FnMut(Target, u64, Mark)),
+        step: impl FnOnce(&mut Barrier, &mut Said),
     ) {
         self.parts[self.at].run(out, sent, step);
     }
 
     /// Takes a datagram from a member of the group, by its rank there. `false`: it makes no sense.
+    #[inline(always)]
     pub(super) fn take(
         &mut self,
         from: u32,
         which: u8,
-        (what, number, slot): (u8, u64, u32),
+        word: Word,
         out: &mut Outlet<'_>,
         sent: &mut Count,
     ) -> bool {
         let at = usize::from(which.wrapping_sub(kind::BARRIER));
         let Some(part) = self.parts.get_mut(at) else { return false };
-        if !part.take(from, (what, number, slot), out, sent) {
+        if !part.take(from, word, out, sent) {
             return false;
         }
-        if what == what::RELEASED
+        if word.what == what::RELEASED
             && let Some(trial) = &mut self.trial
-            && (1..=CANDIDATES.len()).contains(&(slot as usize))
+            && (1..=CANDIDATES.len()).contains(&(word.slot as usize))
         {
-            trial.choice = Some(slot as usize - 1);
+            trial.choice = Some(word.slot as usize - 1);
         }
         true
     }

@@ -9,10 +9,10 @@ use super::among::Among;
 use super::choose::Plan;
 use super::heading::{HEADING_LEN, kind};
 use super::node::Node;
-use super::part::{BODY_LEN, Count, body, datagram, what};
+use super::part::{BODY_LEN, Count, Said, Word, datagram, what};
 use super::patience::Asking;
 use super::team::{Outlet, Team};
-use crate::collective::{Barrier, Mark, Target};
+use crate::collective::Barrier;
 use crate::error::Error;
 
 /// Where a member is in its barrier.
@@ -112,6 +112,7 @@ impl Run {
     }
 
     /// Enters the next barrier.
+    #[inline(always)]
     pub(super) fn enter(&mut self, out: &mut Outlet<'_>) -> Result<(), Error> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -125,28 +126,30 @@ impl Run {
             node.arrive(self.number, out, &mut self.count);
         }
         self.stage = if self.first { Stage::Gathering } else { Stage::OnNode };
-        self.advance(out);
+        self.gather(out);
+        // Most often there is somebody to wait for.
+        if self.stage != Stage::Among || self.among.as_ref().is_none_or(|a| !a.is_inside()) {
+            self.advance(out);
+        }
         Ok(())
     }
 
-    fn step_among(
-        &mut self,
-        out: &mut Outlet<'_>,
-        step: impl FnOnce(&mut Barrier, &mut dyn FnMut(Target, u64, Mark)),
-    ) {
+    fn step_among(&mut self, out: &mut Outlet<'_>, step: impl FnOnce(&mut Barrier, &mut Said)) {
         if let Some(among) = &mut self.among {
             among.run(out, &mut self.count, step);
         }
     }
 
+    #[inline(always)]
     fn enter_among(&mut self, out: &mut Outlet<'_>) {
         if let Some(among) = &mut self.among {
             among.enter(out, &mut self.count);
         }
     }
 
-    /// Goes on from stage to stage as far as nothing is missing.
-    fn advance(&mut self, out: &mut Outlet<'_>) {
+    /// Enters the barrier of the first ones when those of its node have arrived.
+    #[inline(always)]
+    fn gather(&mut self, out: &mut Outlet<'_>) {
         let number = self.number;
         if self.stage == Stage::Gathering
             && self.node.as_mut().is_none_or(|node| node.is_gathered(number))
@@ -154,6 +157,13 @@ impl Run {
             self.stage = Stage::Among;
             self.enter_among(out);
         }
+    }
+
+    /// Goes on from stage to stage as far as nothing is missing.
+    #[inline(always)]
+    fn advance(&mut self, out: &mut Outlet<'_>) {
+        self.gather(out);
+        let number = self.number;
         if self.stage == Stage::Among && self.among.as_ref().is_none_or(|a| !a.is_inside()) {
             self.stage = Stage::OnNode;
             if let Some(among) = &mut self.among {
@@ -194,29 +204,21 @@ impl Run {
     }
 
     /// Takes a datagram of a barrier, or a message. `false`: it makes no sense.
-    pub(super) fn take(
-        &mut self,
-        from: u32,
-        which: u8,
-        what: u8,
-        payload: &[u8],
-        out: &mut Outlet<'_>,
-    ) -> bool {
-        let Some((number, slot)) = body(payload) else { return false };
-        if what == what::LEFT {
-            self.finish(number, out);
-            if let Some(&peer) = out.team.peers.get((slot as usize).wrapping_sub(1)) {
-                self.fail(told_of(peer, from, out), Some(slot - 1));
+    #[inline(always)]
+    pub(super) fn take(&mut self, from: u32, which: u8, word: Word, out: &mut Outlet<'_>) -> bool {
+        if word.what == what::LEFT {
+            self.finish(word.number, out);
+            let gone = word.slot.wrapping_sub(1);
+            if let Some(&peer) = out.team.peers.get(gone as usize) {
+                self.fail(told_of(peer, from, out), Some(gone));
             }
             return true;
         }
-        let taken = match which {
-            kind::NODE_BARRIER => self.node.as_mut().is_some_and(|node| {
-                node.take(from, (what, number, slot), self.number, out, &mut self.count)
-            }),
-            _ => self.among.as_mut().is_some_and(|among| {
-                among.take(from, which, (what, number, slot), out, &mut self.count)
-            }),
+        let (count, own) = (&mut self.count, self.number);
+        let taken = match (which, &mut self.among, &mut self.node) {
+            (kind::NODE_BARRIER, _, Some(node)) => node.take(from, word, own, out, count),
+            (kind::NODE_BARRIER, _, None) | (_, None, _) => false,
+            (_, Some(among), _) => among.take(from, which, word, out, count),
         };
         if taken && self.is_inside() {
             self.advance(out);
@@ -232,7 +234,7 @@ impl Run {
         if self.stage == Stage::Gathering {
             self.enter_among(out);
         }
-        self.step_among(out, |m, o| m.finish(o));
+        self.step_among(out, |m, said| m.finish(said.down()));
         if let Some(node) = &mut self.node {
             if self.stage != Stage::OnNode {
                 node.release(self.number, out, &mut self.count);
@@ -252,7 +254,7 @@ impl Run {
             (Stage::Gathering | Stage::OnNode, Some(node)) => {
                 node.ask(self.stage == Stage::Gathering, out, &mut self.count);
             }
-            (Stage::Among, _) => self.step_among(out, |m, o| m.ask(o)),
+            (Stage::Among, _) => self.step_among(out, |m, said| m.ask(said.down())),
             _ => {}
         }
     }

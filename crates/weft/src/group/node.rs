@@ -10,7 +10,7 @@
 use weft_ring::Board;
 
 use super::heading::kind;
-use super::part::{Count, Part, datagram, what};
+use super::part::{Count, Part, Word, datagram, what};
 use super::team::{Outlet, Team};
 use crate::collective::Algorithm;
 
@@ -70,7 +70,7 @@ impl Node {
     fn say(&self, what: u8, to: usize, out: &mut Outlet<'_>) {
         let bytes = datagram(out.team, kind::NODE_BARRIER, what, 0, 0);
         // Who misses it asks.
-        let _ = out.device.datagram(self.part.others[to], &bytes);
+        out.device.datagram(self.part.others[to], &bytes);
     }
 
     /// All members arrive here once in each barrier; the first one may be early.
@@ -95,7 +95,7 @@ impl Node {
             }
             // The first one enters when it has something to tell.
             Means::Datagrams if self.first => {}
-            Means::Datagrams => self.part.run(out, sent, |m, o| m.enter(o)),
+            Means::Datagrams => self.part.run(out, sent, |m, said| m.enter(said.down())),
         }
     }
 
@@ -137,7 +137,7 @@ impl Node {
                 out.device.ring(&self.part.others);
             }
             Means::Awaited => {}
-            Means::Datagrams => self.part.run(out, sent, |m, o| m.enter(o)),
+            Means::Datagrams => self.part.run(out, sent, |m, said| m.enter(said.down())),
         }
     }
 
@@ -155,7 +155,7 @@ impl Node {
     pub(super) fn finish(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
         self.over = number;
         if matches!(self.means, Means::Datagrams) {
-            self.part.run(out, sent, |m, o| m.finish(o));
+            self.part.run(out, sent, |m, said| m.finish(said.down()));
         }
     }
 
@@ -165,8 +165,10 @@ impl Node {
             // Nothing gets lost there.
             Means::Board(_) => {}
             Means::Awaited => self.say(what::ASK_BOARD, 0, out),
-            Means::Datagrams if gathering => self.part.run(out, sent, |m, o| m.ask_next(o)),
-            Means::Datagrams => self.part.run(out, sent, |m, o| m.ask(o)),
+            Means::Datagrams if gathering => {
+                self.part.run(out, sent, |m, said| m.ask_next(said.down()))
+            }
+            Means::Datagrams => self.part.run(out, sent, |m, said| m.ask(said.down())),
         }
     }
 
@@ -174,13 +176,13 @@ impl Node {
     pub(super) fn take(
         &mut self,
         from: u32,
-        (what, number, slot): (u8, u64, u32),
+        word: Word,
         now: u64,
         out: &mut Outlet<'_>,
         sent: &mut Count,
     ) -> bool {
         let Some(at) = self.part.rank(from) else { return false };
-        match (what, &self.means) {
+        match (word.what, &self.means) {
             // The only one that it can be asked of has the lowest rank, so the others follow it.
             (what::ASK_BOARD, Means::Datagrams) if self.first && at > 0 => {
                 self.say(what::NO_BOARD, at as usize - 1, out);
@@ -191,7 +193,7 @@ impl Node {
             }
             (what::RING, Means::Board(_)) => drop(out.device.ring(&self.part.others)),
             (what::ASK_BOARD | what::NO_BOARD | what::RING, _) => {}
-            _ => return self.part.take(from, (what, number, slot), out, sent),
+            _ => return self.part.take(from, word, out, sent),
         }
         true
     }

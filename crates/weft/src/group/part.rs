@@ -62,12 +62,32 @@ pub(super) fn datagram(
     bytes
 }
 
+/// What a datagram of a barrier says: [`what`], of which barrier, and which slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word {
+    pub(super) what: u8,
+    pub(super) number: u64,
+    pub(super) slot: u32,
+}
+
 /// The number and the slot of one.
 #[inline]
 pub(super) fn body(payload: &[u8]) -> Option<(u64, u32)> {
     let (number, rest) = payload.split_first_chunk::<8>()?;
     let slot = rest.first_chunk::<4>()?;
     Some((u64::from_le_bytes(*number), u32::from_le_bytes(*slot)))
+}
+
+/// Frames that a machine wants sent: where to, the barrier's number, and what it says.
+#[derive(Debug, Default)]
+pub(super) struct Said(Vec<(Target, u64, Mark)>);
+
+impl Said {
+    /// Takes down what a machine says.
+    #[inline]
+    pub(super) fn down(&mut self) -> impl FnMut(Target, u64, Mark) {
+        |target, number, mark| self.0.push((target, number, mark))
+    }
 }
 
 /// One of the barrier's machines, and who takes part in it.
@@ -84,6 +104,7 @@ pub(super) struct Part {
     pub(super) word: u32,
     /// The algorithm makes use of several wires.
     wires: bool,
+    said: Said,
 }
 
 impl Part {
@@ -102,21 +123,25 @@ impl Part {
         }
         let machine = Barrier::new(algorithm, rank as u32, ranks.len() as u32).with_table();
         let wires = algorithm.links() > 1;
-        Some(Part { machine, kind, peers, others, rank_of, word: 0, wires })
+        let said = Said::default();
+        Some(Part { machine, kind, peers, others, rank_of, word: 0, wires, said })
     }
 
     /// Runs a step of the machine, and sends what it wants sent.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run(
         &mut self,
         out: &mut Outlet<'_>,
         sent: &mut Count,
-        step: impl FnOnce(&mut Barrier, &mut dyn FnMut(Target, u64, Mark)),
+        step: impl FnOnce(&mut Barrier, &mut Said),
     ) {
-        let Part { machine, kind, peers, others, wires, word, .. } = self;
-        step(machine, &mut |target, number, mark| {
-            let (what, slot) = encode(mark, *word);
-            let bytes = datagram(out.team, *kind, what, number, slot);
+        // Sent from here, not from within the machine: a system call spoils the processor's
+        // forecast of all returns to the callers above it.
+        self.said.0.clear();
+        step(&mut self.machine, &mut self.said);
+        for &(target, number, mark) in &self.said.0 {
+            let (what, slot) = encode(mark, self.word);
+            let bytes = datagram(out.team, self.kind, what, number, slot);
             match mark {
                 Mark::Entered(_) | Mark::Released => sent.told += 1,
                 Mark::AskEntered(_) | Mark::AskReleased => sent.asked += 1,
@@ -124,15 +149,15 @@ impl Part {
             match target {
                 // Where there is but one wire, both links of an algorithm with two lead to it.
                 Target::One { rank, link } => {
-                    let peer = peers[rank as usize];
-                    let _ = match *wires {
+                    let peer = self.peers[rank as usize];
+                    match self.wires {
                         true => out.device.datagram_over(peer, link, &bytes),
                         false => out.device.datagram(peer, &bytes),
                     };
                 }
-                Target::All => out.device.multicast(out.team.tag, others, &bytes),
+                Target::All => out.device.multicast(out.team.tag, &self.others, &bytes),
             }
-        });
+        }
     }
 
     /// The rank in this part of a member of the group, by its rank there, if it is in it.
@@ -142,16 +167,17 @@ impl Part {
     }
 
     /// Takes a datagram from a member of the group, by its rank there. `false`: it makes no sense.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(
         &mut self,
         from: u32,
-        (what, number, slot): (u8, u64, u32),
+        word: Word,
         out: &mut Outlet<'_>,
         sent: &mut Count,
     ) -> bool {
+        let Word { what, number, slot } = word;
         let (Some(from), Some(mark)) = (self.rank(from), decode(what, slot)) else { return false };
-        self.run(out, sent, |machine, o| machine.take(from, number, mark, o));
+        self.run(out, sent, |machine, said| machine.take(from, number, mark, said.down()));
         true
     }
 }

@@ -11,7 +11,7 @@ use super::choose::Plan;
 use super::heading::{Heading, kind};
 use super::machine::Machine;
 use super::ordered::{self, Ordered};
-use super::part::Count;
+use super::part::{Count, Word, body};
 use super::team::{Outlet, Team};
 use crate::device::Device;
 use crate::error::Error;
@@ -44,8 +44,8 @@ pub(crate) struct Groups {
     pub(crate) next_ns: u64,
     /// The latest time that was told.
     now_ns: u64,
-    /// What has come, while it is dealt with.
-    incoming: Vec<u8>,
+    /// What has come of a barrier, until it is dealt with.
+    incoming: Option<(Heading, Word)>,
     scratch: Vec<u8>,
     refused: Refused,
     /// Whether somebody waits in a barrier for what no datagram tells.
@@ -64,7 +64,7 @@ impl Default for Groups {
             made: HashMap::new(),
             next_ns: u64::MAX,
             now_ns: 0,
-            incoming: Vec::new(),
+            incoming: None,
             scratch: Vec::new(),
             refused: Refused::default(),
             looking: false,
@@ -228,7 +228,7 @@ impl Groups {
     }
 
     /// Enters a barrier of a group; [`Groups::tell_time`] comes just before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(&mut self, device: &mut dyn Device, slot: usize) -> Result<(), Error> {
         let Some(Opened { barrier, mut out, .. }) = self.open(device, slot) else {
             return Err(Error::NoRequest);
@@ -284,14 +284,18 @@ impl Groups {
     /// answer.
     #[inline]
     pub(crate) fn note(&mut self, peer: PeerId, bytes: &[u8]) {
-        self.incoming.clear();
-        match Heading::read(bytes) {
+        let given = match Heading::read(bytes) {
             Some((heading, payload)) if heading.kind >= kind::MACHINES => {
-                let given = self.give(peer, &heading, payload);
-                self.refused.malformed += u64::from(!given);
+                self.give(peer, &heading, payload)
             }
-            _ => self.incoming.extend_from_slice(bytes),
-        }
+            Some((heading, payload)) => {
+                self.incoming = body(payload)
+                    .map(|(number, slot)| (heading, Word { what: heading.what, number, slot }));
+                self.incoming.is_some()
+            }
+            None => false,
+        };
+        self.refused.malformed += u64::from(!given);
     }
 
     /// Gives a machine what is for it; `false`: it makes no sense.
@@ -317,31 +321,24 @@ impl Groups {
     /// Deals with what was noted last; it came from `peer`.
     #[inline]
     pub(crate) fn take(&mut self, device: &mut dyn Device, peer: PeerId) {
-        if self.incoming.is_empty() {
-            return;
-        }
-        let incoming = std::mem::take(&mut self.incoming);
-        let taken = match Heading::read(&incoming) {
-            Some((heading, payload)) => self.route(device, peer, &heading, payload),
-            None => false,
-        };
+        let Some((heading, word)) = self.incoming.take() else { return };
+        let taken = self.route(device, peer, &heading, word);
         self.refused.malformed += u64::from(!taken);
-        self.incoming = incoming;
     }
 
-    #[inline]
+    #[inline(always)]
     fn route(
         &mut self,
         device: &mut dyn Device,
         peer: PeerId,
         heading: &Heading,
-        payload: &[u8],
+        word: Word,
     ) -> bool {
         let Some(slot) = self.ids.iter().position(|&id| id == heading.group) else {
             self.refused.strange += 1;
             return true;
         };
-        let Heading { rank: from, kind: which, what, plan, .. } = *heading;
+        let Heading { rank: from, kind: which, plan, .. } = *heading;
         let Some(Opened { barrier, mut out, .. }) = self.open(device, slot) else {
             return false;
         };
@@ -350,7 +347,7 @@ impl Groups {
         }
         let was_inside = barrier.is_inside();
         let taken = if plan == out.team.plan {
-            barrier.take(from, which, what, payload, &mut out)
+            barrier.take(from, which, word, &mut out)
         } else {
             barrier.fail(other_plan(peer), None);
             true

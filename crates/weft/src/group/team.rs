@@ -83,7 +83,7 @@ impl Outlet<'_> {
     pub(crate) fn one(&mut self, rank: u32, kind: u8, what: u8, payload: &[&[u8]]) -> bool {
         let Some(&peer) = self.team.peers.get(rank as usize) else { return false };
         self.compose(kind, what, payload);
-        self.device.datagram(peer, self.scratch).is_ok()
+        self.device.datagram(peer, self.scratch)
     }
 
     /// To all other members.
