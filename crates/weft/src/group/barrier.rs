@@ -122,16 +122,27 @@ impl Run {
         }
         self.number += 1;
         self.asking.start(out.now_ns);
+        if self.node.is_some() {
+            self.enter_on_node(out);
+            return Ok(());
+        }
+        self.stage = Stage::Among;
+        self.enter_among(out);
+        // Most often there is somebody to wait for.
+        if self.among.as_ref().is_none_or(|a| !a.is_inside()) {
+            self.advance(out);
+        }
+        Ok(())
+    }
+
+    /// Enters the next barrier where others of the group share this node.
+    #[inline(never)]
+    fn enter_on_node(&mut self, out: &mut Outlet<'_>) {
         if let Some(node) = &mut self.node {
             node.arrive(self.number, out, &mut self.count);
         }
         self.stage = if self.first { Stage::Gathering } else { Stage::OnNode };
-        self.gather(out);
-        // Most often there is somebody to wait for.
-        if self.stage != Stage::Among || self.among.as_ref().is_none_or(|a| !a.is_inside()) {
-            self.advance(out);
-        }
-        Ok(())
+        self.advance(out);
     }
 
     fn step_among(&mut self, out: &mut Outlet<'_>, step: impl FnOnce(&mut Barrier, &mut Said)) {
@@ -147,9 +158,8 @@ impl Run {
         }
     }
 
-    /// Enters the barrier of the first ones when those of its node have arrived.
-    #[inline(always)]
-    fn gather(&mut self, out: &mut Outlet<'_>) {
+    /// Goes on from stage to stage as far as nothing is missing.
+    fn advance(&mut self, out: &mut Outlet<'_>) {
         let number = self.number;
         if self.stage == Stage::Gathering
             && self.node.as_mut().is_none_or(|node| node.is_gathered(number))
@@ -157,13 +167,6 @@ impl Run {
             self.stage = Stage::Among;
             self.enter_among(out);
         }
-    }
-
-    /// Goes on from stage to stage as far as nothing is missing.
-    #[inline(always)]
-    fn advance(&mut self, out: &mut Outlet<'_>) {
-        self.gather(out);
-        let number = self.number;
         if self.stage == Stage::Among && self.among.as_ref().is_none_or(|a| !a.is_inside()) {
             self.stage = Stage::OnNode;
             if let Some(among) = &mut self.among {
