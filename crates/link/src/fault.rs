@@ -327,8 +327,8 @@ impl<L: Link> Link for Fault<L> {
         self.inner.frame()
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.fd()
+    fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
+        self.inner.watch(each);
     }
 
     fn rouse(&mut self) {

@@ -183,10 +183,11 @@ pub trait Link: Send {
     /// them becomes the current one.
     fn skip(&mut self, _frames: usize) {}
 
-    /// A descriptor that becomes readable when frames wait, to sleep on.
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    /// Tells `each` the descriptors of which one becomes readable when frames wait: to sleep on.
+    /// Who does not sleep had better not watch them, for each frame then costs more.
+    fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>));
 
-    /// The owner is about to sleep until the descriptor is readable: the next [`Link::poll`] looks
+    /// The owner is about to sleep until a descriptor is readable: the next [`Link::poll`] looks
     /// everywhere.
     fn rouse(&mut self) {}
 
@@ -269,8 +270,8 @@ impl<L: Link + ?Sized> Link for Box<L> {
         (**self).skip(frames);
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        (**self).fd()
+    fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
+        (**self).watch(each);
     }
 
     fn rouse(&mut self) {

@@ -174,8 +174,8 @@ impl Link for MemoryLink {
         RxFrame { from: *from, bytes }
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.wake.as_fd())
+    fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
+        each(self.wake.as_fd());
     }
 
     fn is_up(&self) -> bool {

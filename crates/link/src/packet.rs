@@ -204,8 +204,8 @@ impl Link for PacketLink {
         RxFrame { from: LinkAddr::Mac(from), bytes: &frame[ETHERNET_HEADER_LEN..] }
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+    fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
+        each(self.socket.as_fd());
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

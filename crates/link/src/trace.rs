@@ -86,8 +86,8 @@ impl<L: Link> Link for Trace<L> {
         self.inner.frame()
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.fd()
+    fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
+        self.inner.watch(each);
     }
 
     fn rouse(&mut self) {

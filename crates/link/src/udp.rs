@@ -9,7 +9,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use weft_sys::epoll::Epoll;
 use weft_sys::net::{Interface, IpAddress, errno};
 use weft_sys::udp::{RECEIVE_MAX, SEGMENTS_MAX, SEND_MAX, UDP_HEADER_LEN, UdpConfig, UdpSocket};
 use weft_wire::{Burst, LinkAddr};
@@ -43,8 +42,6 @@ const STATE_EVERY: u32 = 64;
 pub struct UdpLink {
     socket: UdpSocket,
     group: Option<UdpSocket>,
-    /// Both sockets.
-    ready: Epoll,
     info: LinkInfo,
     own: SocketAddr,
     watch: StateWatch,
@@ -127,17 +124,11 @@ impl UdpLink {
         let everyone = group.is_some()
             && (interface.multicast || own.is_ipv4())
             && socket.multicast_over(interface.index, own_too(interface)).is_ok();
-        let ready = Epoll::new().map_err(io("waiting on sockets"))?;
-        ready.add(socket.as_fd(), 0).map_err(io("waiting on the socket"))?;
-        if let Some(group) = &group {
-            ready.add(group.as_fd(), 1).map_err(io("waiting on the group's socket"))?;
-        }
         let everyone = everyone.then(|| LinkAddr::Udp(everyone_addr(interface, &own, options)));
         let watch = StateWatch::new(name).map_err(io("watching its state"))?;
         Ok(UdpLink {
             socket,
             group,
-            ready,
             info: describe(interface, own, everyone),
             own,
             watch,
@@ -365,8 +356,9 @@ impl Link for UdpLink {
         self.counters.received_bytes += bytes as u64;
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.ready.as_fd())
+    fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
+        each(self.socket.as_fd());
+        self.group.iter().for_each(|group| each(group.as_fd()));
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

@@ -205,6 +205,20 @@ impl UdpSocket {
     #[inline]
     pub fn send(&self, to: &SocketAddr, bytes: &[u8], segment: usize) -> io::Result<()> {
         let to = SockAddr::new(to);
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        if bytes.len() <= segment {
+            let (fd, at, len) = (self.fd.as_raw_fd(), bytes.as_ptr(), bytes.len());
+            // SAFETY: the kernel reads `len` bytes at `at`, and an address of the given length.
+            let done = unsafe {
+                libc::syscall(libc::SYS_sendto, fd, at, len, flags, to.as_ptr(), to.len())
+            };
+            return if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        }
+        self.send_cut(&to, bytes, segment)
+    }
+
+    /// Sends several datagrams, which the kernel or the interface cuts.
+    fn send_cut(&self, to: &SockAddr, bytes: &[u8], segment: usize) -> io::Result<()> {
         let mut piece =
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         // SAFETY: all zeros are a valid `msghdr`.
@@ -214,21 +228,19 @@ impl UdpSocket {
         message.msg_iov = &raw mut piece;
         message.msg_iovlen = 1;
         let mut control = Control([0; 96]);
-        if bytes.len() > segment {
-            let segment = u16::try_from(segment).map_err(|_| io::ErrorKind::InvalidInput)?;
-            // SAFETY: CMSG_SPACE and CMSG_LEN only calculate.
-            let (space, len) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_LEN(2)) };
-            message.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_controllen = space as _;
-            // SAFETY: `control` is aligned and larger than `space`, so that the first header and
-            // its two bytes of data lie inside; CMSG_FIRSTHDR gives `control`'s start.
-            unsafe {
-                let header = libc::CMSG_FIRSTHDR(&raw const message);
-                (*header).cmsg_level = libc::SOL_UDP;
-                (*header).cmsg_type = libc::UDP_SEGMENT;
-                (*header).cmsg_len = len as _;
-                libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
-            }
+        let segment = u16::try_from(segment).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: CMSG_SPACE and CMSG_LEN only calculate.
+        let (space, len) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_LEN(2)) };
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = space as _;
+        // SAFETY: `control` is aligned and larger than `space`, so that the first header and its
+        // two bytes of data lie inside; CMSG_FIRSTHDR gives `control`'s start.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            (*header).cmsg_level = libc::SOL_UDP;
+            (*header).cmsg_type = libc::UDP_SEGMENT;
+            (*header).cmsg_len = len as _;
+            libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: `message` names an address, one piece and a control buffer with their right

@@ -286,8 +286,8 @@ impl Link for Liar {
         self.inner.frame()
     }
 
-    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.inner.fd()
+    fn watch(&self, each: &mut dyn FnMut(std::os::fd::BorrowedFd<'_>)) {
+        self.inner.watch(each);
     }
 
     fn counters(&self) -> LinkCounters {

@@ -6,7 +6,7 @@ use super::mpi::{Mpi, MpiRun};
 use super::targets::{Bound, Key, Target, key, target};
 use super::{Args, mpis};
 use crate::CliError;
-use crate::mpi::{Brand, Provider};
+use crate::mpi::{Brand, Provider, crowds};
 
 /// Ranks of the barrier that shows what waiting costs where ranks outnumber processors.
 const CROWD: u32 = 32;
@@ -55,9 +55,12 @@ pub fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
                         continue;
                     }
                     let provider = provider.as_ref().filter(|_| weft);
+                    // As `weft mpirun` does.
+                    let own_ways = provider.filter(|_| at == Reach::Within && crowds(ranks));
+                    let preload = own_ways.and_then(|p| Some(p.collectives().ok()?.preload));
                     let words = words.split(' ').map(String::from).collect();
                     let (mpi, provider) = (mpi.clone(), provider.cloned());
-                    let means = Means::Mpi(MpiRun { mpi, provider, preload: None, ranks, words });
+                    let means = Means::Mpi(MpiRun { mpi, provider, preload, ranks, words });
                     all.push(Contender { label: label.into(), reach: at, means });
                 }
             }

@@ -19,4 +19,4 @@ pub use launch::{Hosts, Launch};
 pub use launcher::Launcher;
 pub use linked::{Linked, linked};
 pub use provider::{Collectives, Provider};
-pub use settings::{Transport, variables};
+pub use settings::{Transport, crowds, variables};

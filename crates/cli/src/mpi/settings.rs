@@ -18,6 +18,13 @@ pub enum Transport {
     Own,
 }
 
+/// Whether so many ranks on a node outnumber the processors that they may use, which are taken to
+/// be as many as here. Then Weft does collective operations for them if nobody says otherwise: a
+/// rank that waits for messages round after round must be given a processor for each.
+pub fn crowds(ranks: u32) -> bool {
+    std::thread::available_parallelism().is_ok_and(|there| ranks as usize > there.get())
+}
+
 /// Names and values of the variables that put `install` on a transport. Each library then either
 /// uses that transport or fails when it starts: none falls back to another one silently.
 pub fn variables(

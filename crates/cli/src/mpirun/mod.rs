@@ -22,7 +22,7 @@ use weft_sys::process::Setup;
 use crate::CliError;
 use crate::lab::{Lab, node_name};
 use crate::mpi::check::{Site, examine, over_ssh};
-use crate::mpi::{Brand, Hosts, Install, Launch, MpiError, Provider, Transport, variables};
+use crate::mpi::{Brand, Hosts, Install, Launch, MpiError, Provider, Transport, crowds, variables};
 use crate::run::{Host, Map, hosts, open_lab, places, random_digits, seconds};
 use board::Board;
 use errand::Errand;
@@ -49,9 +49,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     provider: Option<PathBuf>,
     /// Have Weft do collective operations, too: MPI_Barrier, MPI_Bcast, MPI_Allreduce (some of them
-    /// by WEFT_COLLECTIVES)
-    #[arg(long)]
-    collectives: bool,
+    /// by WEFT_COLLECTIVES). Without this option that is so where ranks outnumber the processors of
+    /// a node
+    #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "auto", default_missing_value = "always", hide_default_value = true)]
+    collectives: When,
     /// By what messages travel: Weft, or for comparison the MPI's own shared memory and TCP
     #[arg(long, value_enum, default_value = "weft")]
     transport: Transport,
@@ -64,6 +66,17 @@ pub struct Args {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
+}
+
+/// When Weft does collective operations for a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum When {
+    /// In every job.
+    Always,
+    /// In none.
+    Never,
+    /// Where ranks outnumber the processors of a node.
+    Auto,
 }
 
 /// Where the ranks go.
@@ -88,16 +101,20 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         install.libfabric()?;
     }
     let collectives = match (&provider, args.collectives) {
-        (Some(provider), true) => Some(provider.collectives()?),
-        (None, true) => {
+        (Some(provider), When::Always) => Some(provider.collectives()?),
+        (None, When::Always) => {
             let why = "--collectives goes with Weft only: leave out --transport own";
             return Err(CliError::Usage(why.into()));
         }
-        (_, false) => None,
+        // Without it a program runs as well, only slower.
+        (Some(provider), When::Auto) => provider.collectives().ok(),
+        (None, When::Auto) | (_, When::Never) => None,
     };
     // Before anything is started that would have to be ended.
     let errand = Errand::prepare()?;
     let stage = stage(args)?;
+    let wanted = args.collectives == When::Always || stage.is_crowded(args.ranks);
+    let collectives = collectives.filter(|_| wanted);
     let settings = variables(&install, args.transport, provider.as_ref());
     if let Some(provider) = &provider {
         for site in stage.sites()? {
@@ -195,6 +212,17 @@ impl Stage {
                 Hosts::Remote { hosts: hosts.clone(), agent }
             }
         }
+    }
+
+    /// Whether more ranks than there are processors share a node; other hosts are taken to be like
+    /// this one.
+    fn is_crowded(&self, ranks: u32) -> bool {
+        let most = match self {
+            Stage::Here => ranks,
+            Stage::Lab(_, counts) => counts.iter().copied().max().unwrap_or(0),
+            Stage::Remote(hosts) => hosts.iter().map(|(_, count)| *count).max().unwrap_or(0),
+        };
+        crowds(most)
     }
 
     /// The places to look at before the start.

@@ -43,7 +43,7 @@ const DEVICES: [&str; 4] = ["composite", "shm", "ether", "loopback"];
 /// How ranks are tied to processors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Bind {
-    /// Each rank to one processor.
+    /// Each rank to one processor, in turn where there are fewer.
     Core,
     /// Not at all.
     None,
@@ -234,7 +234,8 @@ impl Launch {
     }
 }
 
-/// The processor of each rank, if they are to be tied and there are enough.
+/// The processor of each rank, if they are to be tied: one each, or, where ranks outnumber them, in
+/// turn.
 fn processors(args: &Args, ranks: usize) -> Result<Vec<usize>, RunError> {
     if args.bind == Bind::None {
         return Ok(Vec::new());
@@ -243,14 +244,7 @@ fn processors(args: &Args, ranks: usize) -> Result<Vec<usize>, RunError> {
         .map_err(|e| RunError::io("asking for processors")(e.into()))?;
     let cpus: Vec<usize> =
         (0..rustix::thread::CpuSet::MAX_CPU).filter(|&c| allowed.is_set(c)).collect();
-    if cpus.len() < ranks {
-        tracing::warn!(
-            "{ranks} ranks share {} processors and are not tied to any (--bind)",
-            cpus.len()
-        );
-        return Ok(Vec::new());
-    }
-    Ok(cpus)
+    Ok(cpus.into_iter().cycle().take(ranks).collect())
 }
 
 /// The standard input of rank 0. A rank is not in the terminal's foreground group and would be

@@ -366,8 +366,8 @@ impl Link for TsoLink {
         }
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+    fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
+        each(self.socket.as_fd());
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

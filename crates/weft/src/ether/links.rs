@@ -36,7 +36,8 @@ pub(super) struct Links {
     current: Option<usize>,
     /// A link that was polled and has a frame, which nobody has seen yet.
     found: Option<usize>,
-    /// From when until when no link wants to be polled whose polls cost a system call.
+    /// From when until when no link wants to be polled whose polls cost a system call, where there
+    /// are others.
     still_ns: (u64, u64),
     state_due_ns: u64,
     /// Whether there is a link whose polls cost nothing.
@@ -179,16 +180,18 @@ impl Links {
     }
 
     /// Whether nothing has come and nothing is to be looked after: the shortest of all looks, for
-    /// who spins. Links are polled only if their polls are free.
+    /// who spins. Links are polled if their polls are free, or no link's are.
     #[inline]
     pub(super) fn is_idle(&mut self, now: Instant) -> bool {
-        let still = self.still_ns.0 <= now.0 && now.0 < self.still_ns.1.min(self.state_due_ns);
-        if !still || self.current.is_some() || self.found.is_some() {
+        // Where no link's polls are free all are polled here.
+        let all = !self.any_free;
+        let still = all || (self.still_ns.0 <= now.0 && now.0 < self.still_ns.1);
+        if !still || now.0 >= self.state_due_ns || self.current.is_some() || self.found.is_some() {
             return false;
         }
         for (at, link) in self.links.iter_mut().enumerate() {
-            if self.warm_until_ns[at] == u64::MAX {
-                match link.poll() {
+            if all || self.warm_until_ns[at] == u64::MAX {
+                match link.poll_head() {
                     Ok(false) => {}
                     Ok(true) => {
                         self.found = Some(at);
@@ -207,7 +210,7 @@ impl Links {
         let costly = self.warm_until_ns.iter().filter(|until| **until != u64::MAX);
         let from = costly.clone().max().copied().unwrap_or(0);
         let until = costly.min().map_or(u64::MAX, |first| first + COSTLY_POLL_NS);
-        self.still_ns = if self.any_free { (from, until) } else { (u64::MAX, 0) };
+        self.still_ns = (from, until);
     }
 
     /// Gives the current frame back, moves to the next one, from any link, and hands it to the
@@ -466,9 +469,7 @@ impl Links {
     /// See `Device::watch`.
     pub(super) fn watch(&self, each: &mut dyn FnMut(RawFd)) {
         for link in &self.links {
-            if let Some(fd) = link.fd() {
-                each(fd.as_raw_fd());
-            }
+            link.watch(&mut |fd| each(fd.as_raw_fd()));
         }
     }
 

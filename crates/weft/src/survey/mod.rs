@@ -193,8 +193,8 @@ impl Work {
     fn go_on(&mut self, end: u64, mut stop: impl FnMut() -> bool) {
         let mut watch = Watch::new().ok().map(|(watch, _)| watch);
         if let Some(watch) = &mut watch {
-            let fds: Vec<_> =
-                self.links.iter().filter_map(|l| l.fd().map(|fd| fd.as_raw_fd())).collect();
+            let mut fds = Vec::new();
+            self.links.iter().for_each(|link| link.watch(&mut |fd| fds.push(fd.as_raw_fd())));
             // Out of descriptors: sleeps then end by time alone.
             let _ = watch.set(&fds);
         }
