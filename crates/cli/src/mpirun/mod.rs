@@ -22,7 +22,9 @@ use weft_sys::process::Setup;
 use crate::CliError;
 use crate::lab::{Lab, node_name};
 use crate::mpi::check::{Site, examine, over_ssh};
-use crate::mpi::{Brand, Hosts, Install, Launch, MpiError, Provider, Transport, crowds, variables};
+use crate::mpi::{
+    Brand, Collectives, Hosts, Install, Launch, MpiError, Provider, Transport, crowds, variables,
+};
 use crate::run::{Host, Map, hosts, open_lab, places, random_digits, seconds};
 use board::Board;
 use errand::Errand;
@@ -100,16 +102,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     if provider.is_some() {
         install.libfabric()?;
     }
-    let collectives = match (&provider, args.collectives) {
-        (Some(provider), When::Always) => Some(provider.collectives()?),
-        (None, When::Always) => {
-            let why = "--collectives goes with Weft only: leave out --transport own";
-            return Err(CliError::Usage(why.into()));
-        }
-        // Without it a program runs as well, only slower.
-        (Some(provider), When::Auto) => provider.collectives().ok(),
-        (None, When::Auto) | (_, When::Never) => None,
-    };
+    let collectives = collectives(args.collectives, provider.as_ref())?;
     // Before anything is started that would have to be ended.
     let errand = Errand::prepare()?;
     let stage = stage(args)?;
@@ -162,6 +155,20 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     drop(launch);
     drop(stage);
     Ok(ExitCode::from(status?))
+}
+
+/// The library for collective operations, if it may be wanted.
+fn collectives(when: When, provider: Option<&Provider>) -> Result<Option<Collectives>, CliError> {
+    match (provider, when) {
+        (Some(provider), When::Always) => Ok(Some(provider.collectives()?)),
+        (None, When::Always) => {
+            let why = "--collectives goes with Weft only: leave out --transport own";
+            Err(CliError::Usage(why.into()))
+        }
+        // Without it a program runs as well, only slower.
+        (Some(provider), When::Auto) => Ok(provider.collectives().ok()),
+        (None, When::Auto) | (_, When::Never) => Ok(None),
+    }
 }
 
 /// Has the launcher make its directories in the job's own, which goes with the job also when the

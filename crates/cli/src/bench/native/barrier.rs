@@ -172,12 +172,13 @@ pub(super) fn measure(
     let ranks: Vec<u32> = (0..plan.size).collect();
     let options = GroupOptions { way: plan.way, ..GroupOptions::from_env()? };
     let group = Group::new(endpoint, &ranks, &options)?;
-    let blocks = agree(&group, plan, ms)?;
+    let steps = steps_of(plan.work_ns);
+    let blocks = agree(&group, plan, steps, ms)?;
     let mut samples = Samples::new();
     let mut took = Took::default();
     for _ in 0..blocks {
         took.left_ns.clear();
-        block(&group, plan, |ns, count, now| {
+        block(&group, plan, steps, |ns, count, now| {
             samples.record(ns, u64::from(count));
             took.left_ns.push(now);
         })?;
@@ -198,12 +199,12 @@ pub(super) fn measure(
 }
 
 /// Warms up, and agrees on the number of blocks.
-fn agree(group: &Group<'_>, plan: &Block, ms: u64) -> Result<u64, Error> {
+fn agree(group: &Group<'_>, plan: &Block, steps: u64, ms: u64) -> Result<u64, Error> {
     let endpoint = group.endpoint();
     let started = now_ns();
     let mut warmed = 0u64;
     loop {
-        block(group, plan, |_, _, _| {})?;
+        block(group, plan, steps, |_, _, _| {})?;
         warmed += 1;
         let took_ns = now_ns() - started;
         // Rank 0 says: 0 for more, else the number of blocks.
@@ -226,23 +227,22 @@ fn agree(group: &Group<'_>, plan: &Block, ms: u64) -> Result<u64, Error> {
     }
 }
 
-/// Goes through a block of barriers; `each` is told how long so many took, and when they ended.
+/// Goes through a block of barriers with `steps` of work between them; `each` is told how long so
+/// many took, and when they ended.
 fn block(
     group: &Group<'_>,
     plan: &Block,
+    steps: u64,
     mut each: impl FnMut(u64, u32, u64),
 ) -> Result<(), Error> {
     group.barrier()?;
     let mut before = now_ns();
     let mut left = plan.count;
     while left > 0 {
-        let batch = if plan.work_ns > 0 { 1 } else { BATCH.min(left) };
-        if plan.work_ns > 0 {
-            let until = before + plan.work_ns;
-            while before < until {
-                std::hint::spin_loop();
-                before = now_ns();
-            }
+        let batch = if steps > 0 { 1 } else { BATCH.min(left) };
+        if steps > 0 {
+            work(steps);
+            before = now_ns();
         }
         for _ in 0..batch {
             group.barrier()?;
@@ -253,6 +253,32 @@ fn block(
         left -= batch;
     }
     Ok(())
+}
+
+/// Computes for so many steps. Not until so much time has gone by: ranks that share a processor
+/// would then work at the same time.
+fn work(steps: u64) {
+    let mut x = 0u64;
+    for step in 0..steps {
+        x = std::hint::black_box(x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(step));
+    }
+}
+
+/// How many steps of [`work`] take this long.
+fn steps_of(work_ns: u64) -> u64 {
+    const PROBE: u64 = 2_000;
+    const TRIES: usize = 20;
+    if work_ns == 0 {
+        return 0;
+    }
+    let probe = |_| {
+        let started = now_ns();
+        work(PROBE);
+        now_ns() - started
+    };
+    // The shortest: the others were kept from the processor.
+    let shortest_ns = (0..TRIES).map(probe).min().unwrap_or(1).max(1);
+    work_ns * PROBE / shortest_ns
 }
 
 /// Names the clock, so that only times of one clock are compared.
