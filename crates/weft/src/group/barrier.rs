@@ -136,7 +136,7 @@ impl Run {
     }
 
     /// Enters the next barrier where others of the group share this node.
-    #[inline(never)]
+    #[inline(always)]
     fn enter_on_node(&mut self, out: &mut Outlet<'_>) {
         if let Some(node) = &mut self.node {
             node.arrive(self.number, out, &mut self.count);
@@ -158,6 +158,12 @@ impl Run {
         }
     }
 
+    /// The same, not where it is called: who looks at a board again and again has no use for it.
+    #[inline(never)]
+    fn enter_among_later(&mut self, out: &mut Outlet<'_>) {
+        self.enter_among(out);
+    }
+
     /// Goes on from stage to stage as far as nothing is missing.
     fn advance(&mut self, out: &mut Outlet<'_>) {
         let number = self.number;
@@ -165,7 +171,7 @@ impl Run {
             && self.node.as_mut().is_none_or(|node| node.is_gathered(number))
         {
             self.stage = Stage::Among;
-            self.enter_among(out);
+            self.enter_among_later(out);
         }
         if self.stage == Stage::Among && self.among.as_ref().is_none_or(|a| !a.is_inside()) {
             self.stage = Stage::OnNode;
@@ -235,7 +241,7 @@ impl Run {
             return;
         }
         if self.stage == Stage::Gathering {
-            self.enter_among(out);
+            self.enter_among_later(out);
         }
         self.step_among(out, |m, said| m.finish(said.down()));
         if let Some(node) = &mut self.node {
