@@ -43,6 +43,8 @@ pub struct BarrierArgs {
 
 /// Before anything is measured, ns.
 const WARM_NS: u64 = 20_000_000;
+/// All ways are measured in turn, so often: what else the cores have to do changes.
+const ROUNDS: u64 = 8;
 /// Barriers without work between them are timed so many at a time.
 const BATCH: u32 = 10;
 const TAG: u64 = 77;
@@ -92,17 +94,12 @@ pub fn run(args: &BarrierArgs) -> Result<(), CliError> {
     let sizes = sizes(args, endpoint.size())?;
     let mut points = Vec::new();
     for &size in &sizes {
-        for &way in &ways {
-            let plan =
-                Block { way, size, work_ns: (args.work * 1000.0) as u64, count: args.repeats };
-            let point = measure(&endpoint, &plan, common.ms, device).map_err(failed)?;
-            if let Some(point) = &point
-                && common.json
-            {
-                json_line(point);
-            }
-            points.extend(point);
+        let plan = Block { size, work_ns: (args.work * 1000.0) as u64, count: args.repeats };
+        let measured = measure(&endpoint, &ways, &plan, common.ms, device).map_err(failed)?;
+        if common.json {
+            measured.iter().for_each(json_line);
         }
+        points.extend(measured);
     }
     if endpoint.rank() != 0 {
         return Ok(());
@@ -152,50 +149,82 @@ fn sizes(args: &BarrierArgs, most: u32) -> Result<Vec<u32>, CliError> {
 
 /// What is repeated.
 pub(super) struct Block {
-    pub(super) way: Way,
     /// The first so many ranks of the job take part.
     pub(super) size: u32,
     pub(super) work_ns: u64,
     pub(super) count: u32,
 }
 
-/// Measures one point; given to rank 0.
+/// A way that is measured.
+struct Contest<'e> {
+    way: Way,
+    group: Group<'e>,
+    /// Blocks in all rounds together.
+    blocks: u64,
+    samples: Samples,
+    took: Took,
+}
+
+/// Measures ways in alternating rounds; the points are given to rank 0.
 pub(super) fn measure(
     endpoint: &Endpoint,
+    ways: &[Way],
     plan: &Block,
     ms: u64,
     device: &str,
-) -> Result<Option<Point>, Error> {
+) -> Result<Vec<Point>, Error> {
     if endpoint.rank() >= plan.size {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let ranks: Vec<u32> = (0..plan.size).collect();
-    let options = GroupOptions { way: plan.way, ..GroupOptions::from_env()? };
-    let group = Group::new(endpoint, &ranks, &options)?;
     let steps = steps_of(plan.work_ns);
-    let blocks = agree(&group, plan, steps, ms)?;
-    let mut samples = Samples::new();
-    let mut took = Took::default();
-    for _ in 0..blocks {
-        took.left_ns.clear();
-        block(&group, plan, steps, |ns, count, now| {
-            samples.record(ns, u64::from(count));
-            took.left_ns.push(now);
-        })?;
+    let mut contests = Vec::new();
+    for &way in ways {
+        let options = GroupOptions { way, ..GroupOptions::from_env()? };
+        let group = Group::new(endpoint, &ranks, &options)?;
+        let blocks = agree(&group, plan, steps, ms)?;
+        let (samples, took) = (Samples::new(), Took::default());
+        contests.push(Contest { way, group, blocks, samples, took });
     }
-    took.spread = samples.spread();
-    took.clock = clock();
-    if group.rank() != 0 {
-        endpoint.send(0, TAG, &encode(&took))?;
-        return Ok(None);
+    for round in 0..ROUNDS {
+        for contest in &mut contests {
+            contest.go(plan, steps, round)?;
+        }
     }
-    let mut all = vec![took];
-    for rank in 1..plan.size {
-        let mut bytes = vec![0; 48 + 8 * plan.count as usize];
-        let status = endpoint.recv(rank, TAG, &mut bytes)?;
-        all.push(decode(&bytes[..status.len.min(bytes.len())]));
+    contests.into_iter().filter_map(|c| c.point(plan, device).transpose()).collect()
+}
+
+impl Contest<'_> {
+    /// This round's share of the blocks.
+    fn go(&mut self, plan: &Block, steps: u64, round: u64) -> Result<(), Error> {
+        let Contest { group, blocks, samples, took, .. } = self;
+        for _ in *blocks * round / ROUNDS..*blocks * (round + 1) / ROUNDS {
+            took.left_ns.clear();
+            block(group, plan, steps, |ns, count, now| {
+                samples.record(ns, u64::from(count));
+                took.left_ns.push(now);
+            })?;
+        }
+        Ok(())
     }
-    Ok(Some(point(plan, device, &all)))
+
+    /// What came of it, at rank 0.
+    fn point(mut self, plan: &Block, device: &str) -> Result<Option<Point>, Error> {
+        self.took.spread = self.samples.spread();
+        self.took.clock = clock();
+        let endpoint = self.group.endpoint();
+        if self.group.rank() != 0 {
+            endpoint.send(0, TAG, &encode(&self.took))?;
+            return Ok(None);
+        }
+        let mut all = vec![self.took];
+        for rank in 1..plan.size {
+            let mut bytes = vec![0; 48 + 8 * plan.count as usize];
+            let status = endpoint.recv(rank, TAG, &mut bytes)?;
+            all.push(decode(&bytes[..status.len.min(bytes.len())]));
+        }
+        Ok(Some(point(self.way, plan, device, &all)))
+    }
 }
 
 /// Warms up, and agrees on the number of blocks.
@@ -304,7 +333,7 @@ fn decode(bytes: &[u8]) -> Took {
     Took { spread: Spread { min, p50, p99, mean }, clock, left_ns: words.collect() }
 }
 
-fn point(plan: &Block, device: &str, all: &[Took]) -> Point {
+fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
     let mean = |of: fn(&Spread) -> f64| {
         all.iter().map(|took| of(&took.spread)).sum::<f64>() / all.len() as f64
     };
@@ -315,14 +344,14 @@ fn point(plan: &Block, device: &str, all: &[Took]) -> Point {
         mean: mean(|s| s.mean),
     };
     let means = || all.iter().map(|took| took.spread.mean);
-    let name = plan.way.to_string();
+    let name = way.to_string();
     Point {
         figure: Figure {
             bench: "barrier".into(),
             device: device.into(),
             ranks: plan.size,
             bytes: 0,
-            mode: (plan.way != Way::Auto).then_some(name),
+            mode: (way != Way::Auto).then_some(name),
             value: Value::TimeUs(spread),
             cpu_s_per_gb: None,
         },
@@ -423,8 +452,8 @@ mod tests {
         let all = [took(1.0, &[1000, 5000], 7), took(3.0, &[3000, 9000], 7)];
         assert_eq!(skew_us(&all), Some(3.0));
         assert_eq!(skew_us(&[all[0].clone(), took(1.0, &[1, 2], 8)]), None);
-        let plan = Block { way: Way::ByNode, size: 2, work_ns: 0, count: 2 };
-        let point = point(&plan, "shm", &all);
+        let plan = Block { size: 2, work_ns: 0, count: 2 };
+        let point = point(Way::ByNode, &plan, "shm", &all);
         assert_eq!((point.rank_min_us, point.rank_max_us, point.mean_us()), (1.0, 3.0, 2.0));
         let text = serde_json::to_string(&point).unwrap();
         let read: Figure = serde_json::from_str(&text).unwrap();

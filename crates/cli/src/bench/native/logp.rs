@@ -83,15 +83,15 @@ pub fn run(args: &LogpArgs) -> Result<(), CliError> {
     if first {
         say(&common, device, endpoint.size(), &logp, rtt_us);
     }
-    for algorithm in Algorithm::USUAL.into_iter().filter(|a| a.links() == 1) {
-        let plan =
-            Block { way: Way::Flat(algorithm), size: endpoint.size(), work_ns: 30_000, count: 100 };
-        let point = measure(&endpoint, &plan, common.ms, device).map_err(failed)?;
-        let Some(point) = point else { continue };
+    let plan = Block { size: endpoint.size(), work_ns: 30_000, count: 100 };
+    let one_link = || Algorithm::USUAL.into_iter().filter(|a| a.links() == 1);
+    let ways: Vec<Way> = one_link().map(Way::Flat).collect();
+    let points = measure(&endpoint, &ways, &plan, common.ms, device).map_err(failed)?;
+    for (algorithm, point) in one_link().zip(&points) {
         let modelled = algorithm.cost(plan.size, &logp);
         let measured = point.mean_us();
         if common.json {
-            json_line(&point);
+            json_line(point);
         }
         table.row([
             algorithm.to_string(),
