@@ -51,8 +51,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     provider: Option<PathBuf>,
     /// Have Weft do collective operations, too: MPI_Barrier, MPI_Bcast, MPI_Allreduce (some of them
-    /// by WEFT_COLLECTIVES). Without this option that is so where ranks outnumber the processors of
-    /// a node
+    /// by WEFT_COLLECTIVES). Without this option that is so where all ranks share one node and
+    /// outnumber its processors
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true)]
     #[arg(default_value = "auto", default_missing_value = "always", hide_default_value = true)]
     collectives: When,
@@ -77,7 +77,7 @@ enum When {
     Always,
     /// In none.
     Never,
-    /// Where ranks outnumber the processors of a node.
+    /// Where all ranks share one node and outnumber its processors.
     Auto,
 }
 
@@ -221,15 +221,9 @@ impl Stage {
         }
     }
 
-    /// Whether more ranks than there are processors share a node; other hosts are taken to be like
-    /// this one.
+    /// Whether all ranks share this node, and are more than it has processors.
     fn is_crowded(&self, ranks: u32) -> bool {
-        let most = match self {
-            Stage::Here => ranks,
-            Stage::Lab(_, counts) => counts.iter().copied().max().unwrap_or(0),
-            Stage::Remote(hosts) => hosts.iter().map(|(_, count)| *count).max().unwrap_or(0),
-        };
-        crowds(most)
+        matches!(self, Stage::Here) && crowds(ranks)
     }
 
     /// The places to look at before the start.
