@@ -104,17 +104,8 @@ impl Engine {
         burst.reset(path.to, spec.headroom);
         let frame = burst.space(HEADER_LEN + bytes.len())?;
         frame[HEADER_LEN..].copy_from_slice(bytes);
-        let header = Header {
-            kind: FrameKind::Datagram,
-            flags: if spec.integrity { 0 } else { flags::CRC },
-            port: peer.address.port,
-            job: hub.job,
-            len: bytes.len() as u16,
-            index: peer.index,
-            path: path.link.0,
-            number: 0,
-            crc: 0,
-        };
+        let header = header_of(hub, (peer.address.port, peer.index), path.link);
+        let header = Header { len: bytes.len() as u16, ..header };
         peer.last_out.seal(&header, &peer.send_key, frame);
         burst.push(HEADER_LEN + bytes.len());
         hub.counters.frames_sent += 1;
@@ -171,18 +162,8 @@ impl Engine {
         };
         let spec = &hub.links[path.link.index()].spec;
         burst.reset(path.to, spec.headroom);
-        let crc = if spec.integrity { 0 } else { flags::CRC };
-        let header = Header {
-            kind: FrameKind::Datagram,
-            flags: flags | crc,
-            port: peer.address.port,
-            job: hub.job,
-            len: 0,
-            index: peer.index,
-            path: path.link.0,
-            number: 0,
-            crc: 0,
-        };
+        let header = header_of(hub, (peer.address.port, peer.index), path.link);
+        let header = Header { flags: header.flags | flags, ..header };
         let count =
             fill_row(burst, spec, (&header, &peer.send_key), &mut peer.last_out, &[], row, at);
         hub.counters.frames_sent += count as u64;
@@ -271,17 +252,7 @@ impl Engine {
             return Err(SendError::TooLong { max });
         }
         burst.reset(to, link.spec.headroom);
-        let header = Header {
-            kind: FrameKind::Datagram,
-            flags: if link.spec.integrity { 0 } else { flags::CRC },
-            port: GROUPS_PORT,
-            job: hub.job,
-            len: 0,
-            index: u32::from(group),
-            path: id.0,
-            number: 0,
-            crc: 0,
-        };
+        let header = header_of(hub, (GROUPS_PORT, u32::from(group)), id);
         let mut origin = [0; ORIGIN_LEN];
         Origin { node: hub.me.node, nonce: hub.me.nonce }.encode(&mut origin);
         let key = &hub.everyone_key;
@@ -389,6 +360,24 @@ impl Engine {
             self.datagram = Some((peer.id, range));
         }
         Ok(())
+    }
+}
+
+/// The header of an empty datagram over `link`, for a port and an index there. It has a checksum
+/// only where the medium has none.
+#[inline]
+fn header_of(hub: &Hub, (port, index): (u16, u32), link: LinkId) -> Header {
+    let integrity = hub.links[link.index()].spec.integrity;
+    Header {
+        kind: FrameKind::Datagram,
+        flags: if integrity { 0 } else { flags::CRC },
+        port,
+        job: hub.job,
+        len: 0,
+        index,
+        path: link.0,
+        number: 0,
+        crc: 0,
     }
 }
 

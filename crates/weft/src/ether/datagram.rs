@@ -1,5 +1,6 @@
 //! Datagrams, and who hears what is sent to everyone.
 
+use weft_proto::SendError;
 use weft_wire::{LinkId, PeerId};
 
 use super::Ether;
@@ -9,10 +10,11 @@ impl Ether {
     /// Sends a datagram with one system call.
     #[inline]
     pub(super) fn send_datagram(&mut self, peer: PeerId, wire: Option<u8>, bytes: &[u8]) -> bool {
-        if wire.is_none()
-            && let Ok(link) = self.engine.datagram(peer, bytes, &mut self.burst)
-        {
-            return self.hand_over(link);
+        if wire.is_none() {
+            return match self.engine.datagram(peer, bytes, &mut self.burst) {
+                Ok(link) => self.hand_over(link),
+                Err(error) => self.unsent(peer, &error),
+            };
         }
         let mut write = |_, into: &mut [u8]| into.copy_from_slice(bytes);
         self.send_row(peer, &mut Row { wire, ..Row::one(bytes.len(), &mut write) })
@@ -61,18 +63,22 @@ impl Ether {
             match self.engine.datagrams(peer, row, at, &mut self.burst) {
                 Ok((link, count)) if self.hand_over(link) => at += count,
                 Ok(_) => return false,
-                Err(error) => {
-                    // The hello that looks for it goes out at once.
-                    if matches!(error, weft_proto::SendError::Full) {
-                        let now = self.read_clock();
-                        self.engine.connect(now, peer);
-                        self.transmit(now);
-                    }
-                    return false;
-                }
+                Err(error) => return self.unsent(peer, &error),
             }
         }
         true
+    }
+
+    /// A peer could not be sent a datagram: looks for it, if it may only not be connected.
+    #[cold]
+    fn unsent(&mut self, peer: PeerId, error: &SendError) -> bool {
+        // The hello that looks for it goes out at once.
+        if matches!(error, SendError::Full) {
+            let now = self.read_clock();
+            self.engine.connect(now, peer);
+            self.transmit(now);
+        }
+        false
     }
 
     /// Asks who hears what is sent to everyone, where that is not known.

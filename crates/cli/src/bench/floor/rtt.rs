@@ -9,7 +9,7 @@ use weft_sys::clock::now_ns;
 use weft_sys::floor::FloorPacket;
 
 use super::{Answer, Site};
-use crate::bench::figure::Value;
+use crate::bench::figure::{Spread, Value};
 use crate::bench::samples::repeat;
 use crate::bench::table::Table;
 
@@ -48,14 +48,19 @@ fn exchange(wire: &mut impl Wire) -> Result<(), String> {
     }
 }
 
+/// Keeps time for the first seat, and tells the other one when that is over.
+fn keep_time(table: &Table, ms: u64, wire: &mut impl Wire) -> Result<Spread, String> {
+    let spread = repeat(ms, || exchange(wire));
+    table.word(0).store(1, Ordering::Release);
+    spread
+}
+
 /// Plays there and back with the other seat; the first one keeps time.
 fn play(table: &Table, ms: u64, wire: &mut impl Wire) -> Result<Answer, String> {
-    let stop = table.word(0);
     if table.seat == 0 {
-        let spread = repeat(ms, || exchange(wire));
-        stop.store(1, Ordering::Release);
-        return Ok(Answer::value(Value::RttUs(spread?)));
+        return Ok(Answer::value(Value::RttUs(keep_time(table, ms, wire)?)));
     }
+    let stop = table.word(0);
     while stop.load(Ordering::Acquire) == 0 {
         if wire.poll()? {
             wire.send()?;
@@ -66,12 +71,10 @@ fn play(table: &Table, ms: u64, wire: &mut impl Wire) -> Result<Answer, String> 
 
 /// Both seats send and wait at the same time; the first one keeps time.
 fn meet(table: &Table, ms: u64, wire: &mut impl Wire) -> Result<Answer, String> {
-    let stop = table.word(0);
     if table.seat == 0 {
-        let spread = repeat(ms, || exchange(wire));
-        stop.store(1, Ordering::Release);
-        return Ok(Answer::value(Value::TimeUs(spread?)));
+        return Ok(Answer::value(Value::TimeUs(keep_time(table, ms, wire)?)));
     }
+    let stop = table.word(0);
     loop {
         wire.send()?;
         while !wire.poll()? {
