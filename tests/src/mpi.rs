@@ -47,6 +47,11 @@ impl Mpi {
         ["mpich", "openmpi"].into_iter().filter_map(found).collect()
     }
 
+    /// `PATH` with this library's launcher first: for programs that are linked to none.
+    pub fn path(&self) -> String {
+        format!("{}:{}", self.bin.display(), std::env::var("PATH").unwrap_or_default())
+    }
+
     /// A provider for libfabric that came with the library and is not Weft's.
     pub fn provider_of_another(&self) -> PathBuf {
         self.bin.join("../lib").join(self.name).join("libfabric/libpsmx2-fi.so")

@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         }
     }
     if args.collectives {
-        all.push(("LD_PRELOAD", provider.collectives()?.preload));
+        all.push(("LD_PRELOAD", provider.preload()?.value));
     }
     if args.json {
         let map: serde_json::Map<String, serde_json::Value> =

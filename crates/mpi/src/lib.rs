@@ -20,6 +20,7 @@
 //! | `names` | its predefined datatypes and operators |
 //! | `memory` | messages as rows of bytes, whatever their datatype |
 //! | `provider` | the functions of Weft's provider, by which all is done |
+//! | `session` | one session for all ranks of a node under MPICH's launcher |
 //! | `settings` | what is to be done by Weft |
 //!
 //! Nothing is done where the provider is not in use, or the library is another one.
@@ -33,6 +34,7 @@ mod loaded;
 mod memory;
 mod names;
 mod provider;
+pub mod session;
 mod settings;
 #[allow(dead_code, reason = "some of it is the provider's")]
 #[path = "../../ofi/src/collectives/table.rs"]

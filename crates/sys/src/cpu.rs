@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -120,22 +121,37 @@ pub fn shared() -> usize {
     quota().map_or(online, |quota| quota.min(online)).max(1)
 }
 
+/// Whether Linux shares out the processors among sessions (autogroups) here, as it does among
+/// processes that are in no control group of their own for processors. Threads that yield give way
+/// to none but their own session's then.
+pub fn by_session() -> bool {
+    let on = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let in_group = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (kinds, path) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+        kinds.split(',').any(|kind| kind == "cpu") && path != "/"
+    };
+    on.is_ok_and(|on| on.trim() == "1")
+        && !groups.lines().any(in_group)
+        // The root has no weight.
+        && !control_groups().iter().any(|group| group.join("cpu.weight").exists())
+}
+
 /// The smallest quota of the control groups that this process is in, rounded up to processors.
 fn quota() -> Option<usize> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let mut least = None;
-    let mut path = path.trim_matches('/');
-    loop {
-        let limit = fs::read_to_string(format!("/sys/fs/cgroup/{path}/cpu.max"));
-        if let Some(cpus) = limit.ok().and_then(|limit| parse_quota(&limit)) {
-            least = Some(least.map_or(cpus, |least: usize| least.min(cpus)));
-        }
-        if path.is_empty() {
-            return least;
-        }
-        path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-    }
+    let limit = |group: &PathBuf| fs::read_to_string(group.join("cpu.max")).ok();
+    control_groups().iter().filter_map(limit).filter_map(|limit| parse_quota(&limit)).min()
+}
+
+/// The directories of the control groups (version 2) that this process is in, the root last.
+fn control_groups() -> Vec<PathBuf> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let Some(path) = groups.lines().find_map(|line| line.strip_prefix("0::")) else {
+        return Vec::new();
+    };
+    let path = Path::new(path.trim_matches('/'));
+    path.ancestors().map(|group| Path::new("/sys/fs/cgroup").join(group)).collect()
 }
 
 /// `cpu.max`: microseconds of processor time, or `max`, in a period of so many microseconds.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_tests::job::{Cluster, Job, KILL, eventually, inhabitants, namespace, run_in, signal};
-use weft_tests::mpi::{Mpi, Run, alone, provider};
+use weft_tests::mpi::{Mpi, Run, alone, collectives, provider};
 
 use super::WEFT;
 
@@ -81,20 +81,29 @@ fn programs_run_on_weft_between_nodes_whatever_the_cable_does() {
     }
 }
 
-/// With a session for each node, Linux would share the cores out by node, and ranks that wait
-/// politely would stand still until others take them for dead.
+/// With a session for each rank or node, Linux would share the cores out by session, and ranks that
+/// wait politely would stand still until others take them for dead.
 #[test]
-fn the_nodes_of_a_lab_share_a_session_under_open_mpi() {
+fn the_ranks_of_a_machine_share_a_session_and_nothing_is_preloaded_unasked() {
     let _turn = alone();
+    if collectives(WEFT).is_none() {
+        return;
+    }
     let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
-    let options = &[OWN, &["--mpi", "openmpi"]].concat();
-    let run = Run { options, lab: Some(&lab), ..here(2) };
-    let sixth = ["-c", "cut -d ' ' -f 6 /proc/self/stat"];
-    let done = run.output(std::path::Path::new("sh"), &sixth);
-    let said = String::from_utf8_lossy(&done.stdout);
-    let sessions: Vec<&str> = said.lines().collect();
-    let ended = String::from_utf8_lossy(&done.stderr);
-    assert!(sessions.len() == 2 && sessions[0] == sessions[1], "{said}{ended}");
+    for mpi in Mpi::all() {
+        for lab in [None, Some(&lab)] {
+            let options = &[OWN, &["--mpi", mpi.name]].concat();
+            let variables = &[("PATH", &*mpi.path())];
+            let run = Run { options, lab, variables, ..here(2) };
+            let told = ["-c", "echo $(cut -d ' ' -f 6 /proc/self/stat) ${LD_PRELOAD-nothing}"];
+            let done = run.output(std::path::Path::new("sh"), &told);
+            let said = String::from_utf8_lossy(&done.stdout);
+            let lines: Vec<&str> = said.lines().collect();
+            let ended = String::from_utf8_lossy(&done.stderr);
+            let alike = lines.len() == 2 && lines[0] == lines[1];
+            assert!(alike && lines[0].ends_with(" nothing"), "{} {said}{ended}", mpi.name);
+        }
+    }
 }
 
 /// Starts three ranks that take steps, and waits until they do.

@@ -6,7 +6,7 @@ use super::mpi::{Mpi, MpiRun};
 use super::targets::{Bound, Key, Target, key, target};
 use super::{Args, mpis};
 use crate::CliError;
-use crate::mpi::{Brand, Provider, crowds};
+use crate::mpi::{Brand, Preload, Provider, crowds};
 
 /// Ranks of the barrier that shows what waiting costs where ranks outnumber processors.
 const CROWD: u32 = 32;
@@ -39,6 +39,7 @@ pub fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
         true => Some(Provider::find(args.provider.as_deref())?),
         false => None,
     };
+    let preload = Preload::find(args.provider.as_deref());
     let mut all = Vec::new();
     let mpis = mpis();
     for (reach, ranks, full, quick) in RUNS {
@@ -56,11 +57,15 @@ pub fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
                     }
                     let provider = provider.as_ref().filter(|_| weft);
                     // As `weft mpirun` does.
-                    let own_ways = provider.filter(|_| at == Reach::Within && crowds(ranks));
-                    let preload = own_ways.and_then(|p| Some(p.collectives().ok()?.preload));
+                    let collectives = provider.is_some()
+                        && preload.is_some()
+                        && at == Reach::Within
+                        && crowds(ranks);
                     let words = words.split(' ').map(String::from).collect();
                     let (mpi, provider) = (mpi.clone(), provider.cloned());
-                    let means = Means::Mpi(MpiRun { mpi, provider, preload, ranks, words });
+                    let preload = preload.clone();
+                    let run = MpiRun { mpi, provider, preload, collectives, ranks, words };
+                    let means = Means::Mpi(run);
                     all.push(Contender { label: label.into(), reach: at, means });
                 }
             }
@@ -88,12 +93,14 @@ fn among(args: &Args, brand: Brand, mpi: &Mpi) -> Result<Vec<Contender>, CliErro
             true => None,
             false => Some(Provider::find(args.provider.as_deref())?),
         };
+        let collectives = label == labels[0];
         let preload = match &provider {
-            Some(provider) if label == labels[0] => Some(provider.collectives()?.preload),
-            _ => None,
+            Some(provider) if collectives => Some(provider.preload()?),
+            _ => Preload::find(args.provider.as_deref()),
         };
         let words = AMONG_WORDS.split(' ').map(String::from).collect();
-        let means = Means::Mpi(MpiRun { mpi: mpi.clone(), provider, preload, ranks: AMONG, words });
+        let (mpi, ranks) = (mpi.clone(), AMONG);
+        let means = Means::Mpi(MpiRun { mpi, provider, preload, collectives, ranks, words });
         all.push(Contender { label: label.into(), reach: Reach::Among, means });
     }
     Ok(all)

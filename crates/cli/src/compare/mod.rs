@@ -17,7 +17,7 @@ use crate::bench::floor::Op;
 use crate::bench::floors::progress;
 use crate::bench::place::Place;
 use crate::lab::{Lab, LabSpec, Options, Topology};
-use crate::mpi::Brand;
+use crate::mpi::{Brand, Preload};
 use crate::plot;
 use contender::{AMONG, Arena, Contender, Means, Plan, Reach};
 use mpi::{Mpi, MpiRun};
@@ -149,8 +149,11 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     };
     let barrier = MPI_BARRIER.map(String::from);
     let words = [plan(args).words(), barrier.to_vec()].concat();
-    let of =
-        |mpi, ranks, words| Means::Mpi(MpiRun { mpi, provider: None, preload: None, ranks, words });
+    let preload = Preload::find(args.provider.as_deref());
+    let of = |mpi, ranks, words| {
+        let (provider, preload, collectives) = (None, preload.clone(), false);
+        Means::Mpi(MpiRun { mpi, provider, preload, collectives, ranks, words })
+    };
     let own = |mpi| of(mpi, 2, words.clone());
     let (within, between) = (Reach::Within, Reach::Between);
     let full = !args.quick;

@@ -10,7 +10,7 @@ use weft_sys::process::Setup;
 use crate::CliError;
 use crate::cache::kept;
 use crate::lab::Lab;
-use crate::mpi::{Brand, Hosts, Install, Launch, Provider, Transport, variables};
+use crate::mpi::{Brand, Hosts, Install, Launch, Preload, Provider, Transport, variables};
 
 /// The benchmark that the libraries run; the same measurements as Weft's own.
 const SOURCE: &str = include_str!("../../../../examples/mpi/pair.c");
@@ -42,8 +42,10 @@ pub struct MpiRun {
     pub mpi: Mpi,
     /// Weft's provider; none where the library's own transport is measured.
     pub provider: Option<Provider>,
-    /// The library that has Weft do collective operations, if it is to.
-    pub preload: Option<String>,
+    /// Weft's library for MPI programs, where there is one.
+    pub preload: Option<Preload>,
+    /// Whether it is to do collective operations.
+    pub collectives: bool,
     /// How many ranks.
     pub ranks: u32,
     /// What is measured: names of benchmarks, each with sizes after it.
@@ -79,6 +81,7 @@ impl MpiRun {
             ranks: self.ranks,
             variables: settings.map(|(name, value)| (name.to_string(), value)).collect(),
             preload: self.preload.clone(),
+            collectives: self.collectives,
             options: Vec::new(),
             program,
             // The benchmark chooses its processor itself, the same way for every library.

@@ -26,6 +26,7 @@ pub(super) fn all(ranks: Option<usize>) -> Result<Vec<Finding>, CliError> {
     found.push(receive_buffer());
     found.push(attach());
     found.push(processors(ranks));
+    found.extend(sessions(ranks));
     found.push(open_files(ranks));
     found.append(&mut [governor(), huge_pages(), firewall()].into_iter().flatten().collect());
     found.append(&mut labs());
@@ -203,6 +204,17 @@ fn processors(ranks: Option<usize>) -> Finding {
         ),
         _ => Finding::good("processors", found),
     }
+}
+
+/// Ranks that take turns on processors, and yield while they wait.
+fn sessions(ranks: Option<usize>) -> Option<Finding> {
+    if ranks? <= weft_sys::cpu::usable() || !weft_sys::cpu::by_session() {
+        return None;
+    }
+    let why = "processors are shared out by session: ranks that a launcher starts in one each, as \
+               MPICH's does, can stand still for seconds";
+    let cure = "start them by weft mpirun, or sudo sysctl -w kernel.sched_autogroup_enabled=0";
+    Some(Finding::note("sessions", why, cure))
 }
 
 fn open_files(ranks: Option<usize>) -> Finding {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use weft_sys::fabric::{LibFabric, Wish, check_provider};
 use weft_sys::process::{self, Setup};
 
-use super::{Brand, Collectives, Install, MpiError, Provider};
+use super::{Brand, Install, MpiError, Preload, Provider};
 use crate::CliError;
 use crate::output::json_line;
 
@@ -69,7 +69,7 @@ pub fn examine(
     site: Site,
     install: &Install,
     provider: &Provider,
-    collectives: Option<&Collectives>,
+    collectives: Option<&Preload>,
     variables: &[(&str, String)],
 ) -> Result<Vec<String>, MpiError> {
     let libfabric = install.libfabric()?;

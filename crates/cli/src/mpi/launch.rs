@@ -6,7 +6,7 @@ use std::process::Command;
 use weft_sys::process::Setup;
 
 use super::launcher::{Launcher, Way};
-use super::{Brand, Install, MpiError};
+use super::{Brand, Install, MpiError, Preload};
 use crate::CliError;
 use crate::lab::Lab;
 
@@ -37,8 +37,10 @@ pub struct Launch<'a> {
     pub ranks: u32,
     /// Variables for all ranks.
     pub variables: Vec<(String, String)>,
-    /// `LD_PRELOAD` for the ranks, and for nothing else that the launcher starts.
-    pub preload: Option<String>,
+    /// Weft's library for MPI programs, where there is one.
+    pub preload: Option<Preload>,
+    /// Whether it is to do collective operations: it is preloaded into the ranks.
+    pub collectives: bool,
     /// Options for the launcher, as its own documentation has them.
     pub options: Vec<OsString>,
     /// The program and its arguments.
@@ -57,7 +59,7 @@ impl Launch<'_> {
         let mut setup = Setup::default();
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         match self.install.brand {
-            Brand::Mpich => {}
+            Brand::Mpich => self.prepare_hydra(&mut command),
             Brand::OpenMpi => self.prepare_openmpi(&mut command),
         }
         match &self.hosts {
@@ -77,20 +79,36 @@ impl Launch<'_> {
                 }
             }
         }
-        if let Some(preload) = &self.preload {
+        if let Some(preload) = self.preload.as_ref().filter(|_| self.collectives) {
             match self.install.brand {
-                Brand::Mpich => command.args(["-genv", "LD_PRELOAD", preload]),
-                Brand::OpenMpi => command.args(["-x", &format!("LD_PRELOAD={preload}")]),
+                Brand::Mpich => command.args(["-genv", "LD_PRELOAD", &preload.value]),
+                Brand::OpenMpi => command.args(["-x", &format!("LD_PRELOAD={}", preload.value)]),
             };
         }
         command.args(&self.options).args(["-n", &self.ranks.to_string()]).args(&self.program);
         Ok((command, setup))
     }
 
+    /// Whether all ranks are on this machine.
+    fn is_here(&self) -> bool {
+        matches!(self.hosts, Hosts::Here | Hosts::Lab(..))
+    }
+
+    /// What MPICH's launcher is told wherever it runs: with Weft's library in it, it leaves the
+    /// ranks of this machine in one session (why: `session.rs` there). The ranks themselves have
+    /// it only for collective operations.
+    fn prepare_hydra(&self, command: &mut Command) {
+        let Some(preload) = self.preload.as_ref().filter(|_| self.is_here()) else { return };
+        command.env("LD_PRELOAD", &preload.value);
+        if !self.collectives {
+            let before = std::env::var("LD_PRELOAD").unwrap_or_default();
+            command.args(["-genv", "LD_PRELOAD", &before]);
+        }
+    }
+
     /// What Open MPI's launcher is told wherever it runs.
     fn prepare_openmpi(&self, command: &mut Command) {
-        let here = matches!(self.hosts, Hosts::Here | Hosts::Lab(..));
-        let many = here && self.ranks as usize > weft_sys::cpu::usable();
+        let many = self.is_here() && self.ranks as usize > weft_sys::cpu::usable();
         match (self.install.version.0 >= 5, many) {
             (true, true) if !self.has_option("map-by") => {
                 command.args(["--map-by", ":OVERSUBSCRIBE"]);
@@ -197,6 +215,7 @@ mod tests {
             ranks: 10_000,
             variables: Vec::new(),
             preload: None,
+            collectives: false,
             options: options.iter().map(OsString::from).collect(),
             program: vec!["program".into()],
             bind: true,

@@ -18,5 +18,5 @@ pub use install::{Install, Version};
 pub use launch::{Hosts, Launch};
 pub use launcher::Launcher;
 pub use linked::{Linked, linked};
-pub use provider::{Collectives, Provider};
+pub use provider::{Preload, Provider};
 pub use settings::{Transport, crowds, variables};

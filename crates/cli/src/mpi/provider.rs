@@ -9,15 +9,22 @@ use super::MpiError;
 const NAMES: [&str; 2] = ["libweft-fi.so", "libweft_fi.so"];
 
 /// The same for the library that goes with it.
-const COLLECTIVES: [&str; 2] = ["libweft-mpi.so", "libweft_mpi.so"];
+const PRELOAD: [&str; 2] = ["libweft-mpi.so", "libweft_mpi.so"];
 
-/// The library that has Weft do the collective operations of an MPI program, found.
+/// Weft's library for MPI programs, which has Weft do their collective operations, found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Collectives {
+pub struct Preload {
     /// The file.
     pub file: PathBuf,
-    /// The value of `LD_PRELOAD` for the ranks.
-    pub preload: String,
+    /// The value of `LD_PRELOAD` with which it is loaded into a program.
+    pub value: String,
+}
+
+impl Preload {
+    /// Finds it beside the provider, where that is found by this wish.
+    pub fn find(wish: Option<&Path>) -> Option<Preload> {
+        Provider::find(wish).ok()?.preload().ok()
+    }
 }
 
 /// Weft's provider, found.
@@ -62,9 +69,9 @@ impl Provider {
     ///
     /// # Errors
     /// When it is not beside the provider, or its path cannot be preloaded.
-    pub fn collectives(&self) -> Result<Collectives, MpiError> {
+    pub fn preload(&self) -> Result<Preload, MpiError> {
         let folders = self.file.ancestors().skip(1).take(2);
-        let files = folders.flat_map(|folder| COLLECTIVES.map(|name| folder.join(name)));
+        let files = folders.flat_map(|folder| PRELOAD.map(|name| folder.join(name)));
         let files: Vec<PathBuf> = files.collect();
         let Some(file) = files.iter().find(|file| file.is_file()).cloned() else {
             let places: Vec<_> = files.iter().map(|p| p.display().to_string()).collect();
@@ -76,11 +83,11 @@ impl Provider {
             return Err(MpiError::NotPreloadable { path: name });
         }
         let before = std::env::var("LD_PRELOAD").unwrap_or_default();
-        let preload = match before.is_empty() || before.split([' ', ':']).any(|b| b == name) {
+        let value = match before.is_empty() || before.split([' ', ':']).any(|b| b == name) {
             true => name,
             false => format!("{name}:{before}"),
         };
-        Ok(Collectives { file, preload })
+        Ok(Preload { file, value })
     }
 
     fn at(file: &Path) -> Result<Provider, MpiError> {
@@ -136,12 +143,12 @@ mod tests {
         let folder_itself = fs::canonicalize(&folder).unwrap();
         assert_eq!(found.directory, folder_itself);
         assert_eq!(Provider::find(Some(&folder.join(NAMES[0]))).unwrap(), found);
-        let missing = found.collectives().unwrap_err().to_string();
-        assert!(missing.contains(COLLECTIVES[0]), "{missing}");
-        fs::write(folder.join(COLLECTIVES[1]), "").unwrap();
-        let collectives = found.collectives().unwrap();
-        assert_eq!(collectives.file, folder_itself.join(COLLECTIVES[1]));
-        assert!(collectives.preload.starts_with(&collectives.file.display().to_string()));
+        let missing = found.preload().unwrap_err().to_string();
+        assert!(missing.contains(PRELOAD[0]), "{missing}");
+        fs::write(folder.join(PRELOAD[1]), "").unwrap();
+        let preload = found.preload().unwrap();
+        assert_eq!(preload.file, folder_itself.join(PRELOAD[1]));
+        assert!(preload.value.starts_with(&preload.file.display().to_string()));
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -151,6 +151,10 @@ pub fn become_rank(args: &RankArgs) -> Result<ExitCode, CliError> {
     let Some((program, rest)) = args.program.split_first() else { return Ok(ExitCode::SUCCESS) };
     let mut command = Command::new(program);
     command.args(rest);
+    // Hydra can say of a variable only what its value is, not that there is none.
+    if std::env::var("LD_PRELOAD").is_ok_and(|value| value.is_empty()) {
+        command.env_remove("LD_PRELOAD");
+    }
     let error = process::replace(&mut command, &Setup::default());
     Err(CliError::io(format!("starting {}", program.to_string_lossy()))(error))
 }

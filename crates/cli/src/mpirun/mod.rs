@@ -23,7 +23,7 @@ use crate::CliError;
 use crate::lab::{Lab, node_name};
 use crate::mpi::check::{Site, examine, over_ssh};
 use crate::mpi::{
-    Brand, Collectives, Hosts, Install, Launch, MpiError, Provider, Transport, crowds, variables,
+    Brand, Hosts, Install, Launch, MpiError, Preload, Provider, Transport, crowds, variables,
 };
 use crate::run::{Host, Map, hosts, open_lab, places, random_digits, seconds};
 use board::Board;
@@ -102,17 +102,22 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     if provider.is_some() {
         install.libfabric()?;
     }
-    let collectives = collectives(args.collectives, provider.as_ref())?;
+    let preload = preload(args, provider.as_ref())?;
     // Before anything is started that would have to be ended.
     let errand = Errand::prepare()?;
     let stage = stage(args)?;
-    let wanted = args.collectives == When::Always || stage.is_crowded(args.ranks);
-    let collectives = collectives.filter(|_| wanted);
+    let collectives = provider.is_some()
+        && match args.collectives {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => preload.is_some() && stage.is_crowded(args.ranks),
+        };
     let settings = variables(&install, args.transport, provider.as_ref());
     if let Some(provider) = &provider {
         for site in stage.sites()? {
             let node = site.name.clone();
-            for note in examine(site, &install, provider, collectives.as_ref(), &settings)? {
+            let preloaded = preload.as_ref().filter(|_| collectives);
+            for note in examine(site, &install, provider, preloaded, &settings)? {
                 eprintln!("weft mpirun: on {node}: {note}");
             }
         }
@@ -139,14 +144,15 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         hosts: stage.hosts(),
         ranks: args.ranks,
         variables: all,
-        preload: collectives.map(|collectives| collectives.preload),
+        preload,
+        collectives,
         options: options.collect(),
         program,
         bind: true,
     };
     let (mut command, setup) = launch.command()?;
     let Some(board) = board else {
-        show(&launch, &command);
+        show(&command);
         return Ok(ExitCode::SUCCESS);
     };
     keep_directories(&mut command, &install, local.then_some(&board));
@@ -157,17 +163,15 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     Ok(ExitCode::from(status?))
 }
 
-/// The library for collective operations, if it may be wanted.
-fn collectives(when: When, provider: Option<&Provider>) -> Result<Option<Collectives>, CliError> {
-    match (provider, when) {
-        (Some(provider), When::Always) => Ok(Some(provider.collectives()?)),
+/// Weft's library for MPI programs: without it they run as well, only slower.
+fn preload(args: &Args, provider: Option<&Provider>) -> Result<Option<Preload>, CliError> {
+    match (provider, args.collectives) {
+        (Some(provider), When::Always) => Ok(Some(provider.preload()?)),
         (None, When::Always) => {
             let why = "--collectives goes with Weft only: leave out --transport own";
             Err(CliError::Usage(why.into()))
         }
-        // Without it a program runs as well, only slower.
-        (Some(provider), When::Auto) => Ok(provider.collectives().ok()),
-        (None, When::Auto) | (_, When::Never) => Ok(None),
+        _ => Ok(Preload::find(args.provider.as_deref())),
     }
 }
 
@@ -181,9 +185,10 @@ fn keep_directories(command: &mut Command, install: &Install, board: Option<&Boa
 }
 
 /// Writes what would be started; the job's key is not among it.
-fn show(launch: &Launch<'_>, command: &Command) {
-    for (name, value) in launch.variables.iter().filter(|(name, _)| name != "WEFT_JOB_KEY") {
-        println!("{name}={value}");
+fn show(command: &Command) {
+    let told = command.get_envs().filter(|(name, _)| *name != "WEFT_JOB_KEY");
+    for (name, value) in told.filter_map(|(name, value)| Some((name, value?))) {
+        println!("{}={}", name.to_string_lossy(), value.to_string_lossy());
     }
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|w| w.to_string_lossy()).collect();
