@@ -51,12 +51,13 @@ impl PacketLink {
             return Err(LinkError::NotEthernet { interface: name() });
         };
         let failed = |error| LinkError::from_step(&interface.name, error);
+        let wanted = options.wanted();
         let socket = PacketSocket::open(&PacketConfig {
             index: interface.index,
             ethertype: options.ethertype,
             mtu: interface.mtu,
             ring_frames: options.ring_frames,
-            conditions: &options.wanted().conditions(),
+            conditions: &wanted.conditions(),
             groups: &[EVERYONE],
         })
         .map_err(failed)?;
@@ -84,7 +85,7 @@ impl PacketLink {
             watch,
             mac,
             ethertype: options.ethertype.to_be_bytes(),
-            wanted: options.wanted(),
+            wanted,
             counters: LinkCounters::default(),
             idle: 0,
         })

@@ -108,7 +108,8 @@ impl UdpLink {
         }
         let _ = socket.grow_send_buffer(SEND_BUFFER);
         let segmentation = options.segmentation && socket.merge_received().is_ok();
-        let group = match open_group(interface, &own, options) {
+        let wanted = options.wanted();
+        let group = match open_group(interface, &own, options, &wanted) {
             Ok(group) => {
                 // Rows of datagrams to everyone come like bursts to one.
                 let _ = group.grow_receive_buffer(RECEIVE_BUFFER);
@@ -143,7 +144,7 @@ impl UdpLink {
             idle: 0,
             by_group: false,
             roused: false,
-            wanted: options.wanted(),
+            wanted,
         })
     }
 
@@ -239,12 +240,13 @@ fn open_group(
     interface: &Interface,
     own: &SocketAddr,
     options: &LinkOptions,
+    wanted: &Wanted,
 ) -> Result<UdpSocket, weft_sys::net::StepError> {
     let bind = everyone_addr(interface, own, options);
     let config = UdpConfig { bind, shared: true, interface: Some(&interface.name) };
     let socket = UdpSocket::open(&config)?;
     let joined = socket.join(bind.ip(), interface.index);
-    let joined = joined.and_then(|()| socket.filter(&options.wanted().conditions()));
+    let joined = joined.and_then(|()| socket.filter(&wanted.conditions()));
     match joined {
         Ok(()) => Ok(socket),
         Err(cause) => Err(weft_sys::net::StepError { doing: "joining the group", cause }),

@@ -127,15 +127,19 @@ pub fn shared() -> usize {
 pub fn by_session() -> bool {
     let on = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let in_group = |line: &str| {
+    on.is_ok_and(|on| on.trim() == "1")
+        && !in_group_for_cpu(&groups)
+        // The root has no weight.
+        && !control_groups().iter().any(|group| group.join("cpu.weight").exists())
+}
+
+/// Whether a process is in a control group of version 1 for processors, other than the root.
+fn in_group_for_cpu(groups: &str) -> bool {
+    groups.lines().any(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (kinds, path) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
         kinds.split(',').any(|kind| kind == "cpu") && path != "/"
-    };
-    on.is_ok_and(|on| on.trim() == "1")
-        && !groups.lines().any(in_group)
-        // The root has no weight.
-        && !control_groups().iter().any(|group| group.join("cpu.weight").exists())
+    })
 }
 
 /// The smallest quota of the control groups that this process is in, rounded up to processors.
@@ -227,6 +231,12 @@ mod tests {
                 assert_eq!(told(), before);
             });
         });
+    }
+
+    #[test]
+    fn groups_for_processors_are_told_from_others() {
+        assert!(in_group_for_cpu("2:memory:/\n4:cpu,cpuacct:/docker/7f:1\n0::/"));
+        assert!(!in_group_for_cpu("3:cpuset:/a\n2:cpuacct:/a\n1:cpu:/\n0::/user.slice"));
     }
 
     #[test]

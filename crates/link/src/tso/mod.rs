@@ -92,9 +92,10 @@ impl TsoLink {
         let Some(mac) = interface.mac.filter(|_| !interface.loopback) else {
             return Err(LinkError::NotEthernet { interface: name() });
         };
+        let wanted = options.wanted();
         let socket = TsoSocket::open(&TsoConfig {
             index: interface.index,
-            conditions: &header::conditions(&options.wanted()),
+            conditions: &header::conditions(&wanted),
             groups: &[EVERYONE],
         })
         .map_err(|error| LinkError::from_step(&interface.name, error))?;
@@ -122,7 +123,7 @@ impl TsoLink {
             socket,
             info,
             watch,
-            wanted: options.wanted(),
+            wanted,
             sender: Sender { mac, port: options.port, piece: piece as u16 },
             number: 0,
             buffer: vec![0; HEADROOM + FRAME_MAX].into_boxed_slice(),
