@@ -12,6 +12,10 @@ use crate::{Memory, RingError};
 /// None can arrive at a barrier before the one before is open, for all have arrived there then: so
 /// with n members, all have arrived at barrier b when b * n arrivals are counted.
 ///
+/// Where there are but two members, each has a line, in which it says which barrier it has entered:
+/// [`Board::tell`] and [`Board::told`] in place of all else. So a barrier costs each of them the
+/// way of one line, not of three.
+///
 /// Who sleeps meanwhile has armed its [`Bell`](crate::Bell) and looked once more; who writes here
 /// rings the bells of those that are concerned.
 #[derive(Clone)]
@@ -47,6 +51,18 @@ impl Board {
     #[inline]
     pub fn arrived(&self) -> u64 {
         self.mem.word(0).load(Ordering::Acquire)
+    }
+
+    /// Of two members, this one (0 or 1) has entered barrier `number`.
+    #[inline]
+    pub fn tell(&self, own: usize, number: u64) {
+        self.mem.word(own * APART).store(number, Ordering::Release);
+    }
+
+    /// Of two members, the barrier that this one (0 or 1) has entered last.
+    #[inline]
+    pub fn told(&self, other: usize) -> u64 {
+        self.mem.word(other * APART).load(Ordering::Acquire)
     }
 
     /// Opens barrier `number`.

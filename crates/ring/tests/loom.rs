@@ -279,3 +279,41 @@ fn a_board_opens_for_all_or_nobody() {
         assert!(board.opened() == 1 && board.arrived() == 2);
     });
 }
+
+/// The same for two members, who tell each other: each rings in any case, and then looks.
+#[test]
+fn a_board_of_two_lets_both_go_or_nobody() {
+    model(|| {
+        let board = Board::new(Memory::zeroed(Board::LEN)).unwrap();
+        let bells: Vec<Bell> = (0..2).map(|_| Bell::new(Memory::zeroed(64)).unwrap()).collect();
+        let cell = loom::sync::Arc::new(loom::cell::UnsafeCell::new(0u32));
+        // Whether it has left, and whom it has found asleep.
+        let meet = |board: &Board, who: usize, own: &Bell, other: &Bell| {
+            board.tell(who, 1);
+            let early = board.told(1 - who) == 1;
+            let found = other.nudge();
+            if early || board.told(1 - who) == 1 {
+                return (true, found);
+            }
+            own.arm(Sleep::Futex);
+            (board.told(1 - who) == 1, found)
+        };
+        let (theirs, shared) = (board.clone(), cell.clone());
+        let (one, two) = (bells[0].clone(), bells[1].clone());
+        let other = thread::spawn(move || {
+            // SAFETY: nobody reads before the barrier.
+            shared.with_mut(|at| unsafe { *at = 7 });
+            meet(&theirs, 1, &two, &one)
+        });
+        let mine = meet(&board, 0, &bells[0], &bells[1]);
+        if mine.0 {
+            // SAFETY: written before the barrier only.
+            assert_eq!(cell.with(|at| unsafe { *at }), 7);
+        }
+        let theirs = other.join().unwrap();
+        for ((left, _), (other_left, found)) in [(mine, theirs), (theirs, mine)] {
+            let woken = other_left && found == Some(Sleep::Futex);
+            assert!(left || woken, "nobody wakes the sleeper");
+        }
+    });
+}

@@ -158,12 +158,6 @@ impl Run {
         }
     }
 
-    /// The same, not where it is called: who looks at a board again and again has no use for it.
-    #[inline(never)]
-    fn enter_among_later(&mut self, out: &mut Outlet<'_>) {
-        self.enter_among(out);
-    }
-
     /// Goes on from stage to stage as far as nothing is missing.
     fn advance(&mut self, out: &mut Outlet<'_>) {
         let number = self.number;
@@ -171,7 +165,7 @@ impl Run {
             && self.node.as_mut().is_none_or(|node| node.is_gathered(number))
         {
             self.stage = Stage::Among;
-            self.enter_among_later(out);
+            self.enter_among(out);
         }
         if self.stage == Stage::Among && self.among.as_ref().is_none_or(|a| !a.is_inside()) {
             self.stage = Stage::OnNode;
@@ -197,11 +191,14 @@ impl Run {
             && self.stage != Stage::Outside
         {
             node.look(self.number, out, &mut self.count);
-            self.advance(out);
+            if self.has_news() {
+                self.advance(out);
+            }
         }
     }
 
-    /// Whether [`Run::look`] would find something: for who is about to sleep.
+    /// Whether what no datagram tells has come.
+    #[inline]
     pub(super) fn has_news(&mut self) -> bool {
         let number = self.number;
         let Some(node) = &mut self.node else { return false };
@@ -241,7 +238,7 @@ impl Run {
             return;
         }
         if self.stage == Stage::Gathering {
-            self.enter_among_later(out);
+            self.enter_among(out);
         }
         self.step_among(out, |m, said| m.finish(said.down()));
         if let Some(node) = &mut self.node {

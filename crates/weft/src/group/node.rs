@@ -29,6 +29,8 @@ pub(super) struct Node {
     first: bool,
     /// Whether the group has members on this node only.
     alone: bool,
+    /// Whether it has two, and these alone.
+    pair: bool,
     /// This process has arrived, and the board has not come.
     owed: bool,
     /// Somebody has left this barrier, as it says: it is over.
@@ -41,7 +43,8 @@ impl Node {
         let algorithm = Algorithm::Concurrent { links: 1 };
         let part = Part::new(team, ranks, algorithm, kind::NODE_BARRIER)?;
         let first = ranks[0] == team.rank;
-        Some(Node { part, means: Means::Awaited, first, alone, owed: false, over: 0 })
+        let pair = alone && ranks.len() == 2;
+        Some(Node { part, means: Means::Awaited, first, alone, pair, owed: false, over: 0 })
     }
 
     /// Makes the board, if this process is to make it.
@@ -76,6 +79,17 @@ impl Node {
     /// All members arrive here once in each barrier; the first one may be early.
     pub(super) fn arrive(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
         match &self.means {
+            Means::Board(board) if self.pair => {
+                let own = usize::from(!self.first);
+                board.tell(own, number);
+                // Looked at already while the other learns of this one.
+                if board.told(1 - own) >= number {
+                    self.over = number;
+                }
+                if !out.device.ring(&self.part.others) && !self.first {
+                    self.say(what::RING, 0, out);
+                }
+            }
             Means::Board(board) => {
                 if board.arrive() < number * self.part.peers.len() as u64 {
                     return;
@@ -100,10 +114,15 @@ impl Node {
     }
 
     /// Looks whether the board has come.
+    #[inline]
     pub(super) fn look(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
-        if !matches!(self.means, Means::Awaited) {
-            return;
+        if matches!(self.means, Means::Awaited) {
+            self.look_for_board(number, out, sent);
         }
+    }
+
+    #[cold]
+    fn look_for_board(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
         if let Some(board) = out.device.take_board(self.part.peers[0], out.team.id) {
             self.means = Means::Board(board);
             self.settle(number, out, sent);
@@ -121,7 +140,7 @@ impl Node {
     #[inline]
     pub(super) fn is_gathered(&mut self, number: u64) -> bool {
         match &self.means {
-            Means::Board(board) if self.alone => board.opened() >= number,
+            Means::Board(_) if self.alone => self.is_over(number),
             Means::Board(board) => board.arrived() >= number * self.part.peers.len() as u64,
             Means::Awaited => false,
             Means::Datagrams => self.part.machine.is_awaited(),
@@ -145,8 +164,10 @@ impl Node {
     #[inline]
     pub(super) fn is_over(&self, number: u64) -> bool {
         match &self.means {
-            Means::Board(board) => board.opened() >= number || self.over >= number,
-            Means::Awaited => self.over >= number,
+            _ if self.over >= number => true,
+            Means::Board(board) if self.pair => board.told(usize::from(self.first)) >= number,
+            Means::Board(board) => board.opened() >= number,
+            Means::Awaited => false,
             Means::Datagrams => !self.part.machine.is_inside(),
         }
     }
