@@ -3,10 +3,11 @@
  * kinds, with all datatypes, sizes, operators and threads. Meant for `weft mpirun --collectives`,
  * but right under any MPI.
  *
- *   collectives [--seed S] [--rounds N] [--largest BYTES] [--threads] [--no-windows] [--weft N]
- *               [--die WHERE]
+ *   collectives [--seed S] [--rounds N] [--largest BYTES] [--threads] [--no-windows] [--in-order]
+ *               [--weft N] [--die WHERE]
  *
- * --weft N: fails unless Weft has done at least N operations in each process. --die: the last rank
+ * --in-order: fails if a barrier overtakes what was sent before it: MPI does not forbid that, but
+ * within a node, a library's own barrier never does. --weft N: fails unless Weft has done at least N operations in each process. --die: the last rank
  * kills itself in the middle of barriers (0), broadcasts (1) or reductions (2); the others say what
  * they are told, and end.
  */
@@ -416,6 +417,39 @@ static void windows(void)
     MPI_Win_free(&window);
 }
 
+/* What was sent to a rank before a barrier is there after it: a library that looks for it once, and
+ * makes progress only then, has to find it. */
+static void order(void)
+{
+    MPI_Group all, other;
+    MPI_Win window;
+    int first = 0, here = 1;
+    long *base;
+
+    MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    if (rank == 0)
+        MPI_Group_excl(all, 1, &first, &other);
+    else
+        MPI_Group_incl(all, 1, &first, &other);
+    for (int i = 0; i < 100; i++) {
+        if (rank == 0)
+            MPI_Win_start(other, 0, window);
+        else
+            MPI_Win_post(other, 0, window);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0)
+            MPI_Win_complete(window);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank != 0)
+            MPI_Win_test(window, &here);
+        if (!here)
+            bad("barrier %d has overtaken the end of an access", i);
+    }
+    MPI_Group_free(&other), MPI_Group_free(&all);
+    MPI_Win_free(&window);
+}
+
 enum { THREADS = 4 };
 static MPI_Comm own[THREADS];
 
@@ -477,7 +511,7 @@ static void die(int where)
 
 int main(int argc, char **argv)
 {
-    int level, wants_threads = 0, wants_windows = 1, dies = -1;
+    int level, wants_threads = 0, wants_windows = 1, in_order = 0, dies = -1;
     unsigned long long least = 0;
 
     for (int i = 1; i < argc; i++) {
@@ -486,6 +520,8 @@ int main(int argc, char **argv)
             wants_threads = 1;
         else if (!strcmp(argv[i], "--no-windows"))
             wants_windows = 0;
+        else if (!strcmp(argv[i], "--in-order"))
+            in_order = 1;
         else if (!strcmp(argv[i], "--die"))
             dies = atoi(value), i++;
         else if (!strcmp(argv[i], "--seed"))
@@ -511,6 +547,8 @@ int main(int argc, char **argv)
     messages();
     if (wants_windows)
         windows();
+    if (in_order)
+        order();
     if (wants_threads && level == MPI_THREAD_MULTIPLE)
         threads();
     unsigned long long (*done)(void) = dlsym(RTLD_DEFAULT, "weft_mpi_done");

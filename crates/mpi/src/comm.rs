@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::library::{Brand, Handle, Library};
 use crate::provider::provider;
 use crate::settings::wanted;
-use crate::table::{ADDRESS_LEN, ENDED, NEWS, Table};
+use crate::table::{ADDRESS_LEN, ENDED, ENDED_WITH_NEWS, NEWS, Table};
 
 /// How long a process waits until it asks the MPI library whether there is something to do, ns:
 /// the first time, and the longest after many.
@@ -232,6 +232,10 @@ impl Comm {
                 // SAFETY: an open group, used by the one thread that may use its communicator.
                 match unsafe { (table.wait)(group, slice_ns) } {
                     ENDED => return Ok(()),
+                    ENDED_WITH_NEWS => {
+                        self.nudge(library, comm);
+                        return Ok(());
+                    }
                     NEWS => slice_ns = SLICE_NS.0,
                     code if code < 0 => break,
                     _ => slice_ns = (slice_ns * 2).min(SLICE_NS.1),

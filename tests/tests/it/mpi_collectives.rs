@@ -34,7 +34,7 @@ fn results_are_right_within_a_node() {
     let options = by_weft(&file);
     for mpi in Mpi::all() {
         let run = Run { weft: WEFT, ranks: 3, lab: None, options: &options, variables: &[] };
-        good(&run, &mpi, "100", &["--seed", "2", "--threads"]);
+        good(&run, &mpi, "100", &["--seed", "2", "--threads", "--in-order"]);
         good(&Run { ranks: 1, ..run }, &mpi, "0", &[]);
     }
 }

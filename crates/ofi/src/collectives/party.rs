@@ -12,7 +12,7 @@ use weft_sys::buf::Buf;
 use weft_wire::Address;
 
 use super::chosen;
-use super::table::{ADDRESS_LEN, ENDED, FAILED, LATER, NEWS};
+use super::table::{ADDRESS_LEN, ENDED, ENDED_WITH_NEWS, FAILED, LATER, NEWS};
 use crate::abroad;
 use crate::ep::Live;
 
@@ -185,7 +185,7 @@ impl Party {
             match self.step(left_ns) {
                 // A part has ended, and the next one was begun.
                 Ok(Some(false)) => {}
-                Ok(Some(true)) => return ENDED,
+                Ok(Some(true)) => return self.ended(),
                 Ok(None) if left_ns == 0 || weft_sys::clock::now_ns() - begun_ns >= timeout_ns => {
                     return LATER;
                 }
@@ -193,6 +193,14 @@ impl Party {
                 Err(error) => return self.fail(&error),
             }
         }
+    }
+
+    /// What [`Party::wait`] says of an end. What the others have sent before may come by another
+    /// way than the word that they are there, and programs take it to be there: an MPI library that
+    /// does the operation by messages has taken theirs in the meantime.
+    fn ended(&self) -> c_int {
+        let has_news = self.live.upgrade().is_some_and(|live| live.has_news());
+        if has_news { ENDED_WITH_NEWS } else { ENDED }
     }
 
     /// Waits for a part: whether it was the last; `None` if it has not ended.

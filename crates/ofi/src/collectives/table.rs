@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// The layout below; a library that finds another one uses nothing.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes of the address of a process.
 pub const ADDRESS_LEN: usize = 64;
@@ -15,6 +15,9 @@ pub const ENDED: c_int = 0;
 pub const LATER: c_int = 1;
 /// It has not ended yet; something has happened that the MPI library ought to be told.
 pub const NEWS: c_int = 2;
+/// It has ended well, and what others had sent before has come, of which the MPI library does not
+/// know yet.
+pub const ENDED_WITH_NEWS: c_int = 3;
 /// It has failed, and so will all that follow: see [`Table::text`].
 pub const FAILED: c_int = -1;
 

@@ -255,6 +255,13 @@ impl Live {
         })
     }
 
+    /// Makes progress; whether there is something that nobody has taken out of its queues.
+    pub fn has_news(&self) -> bool {
+        self.progress();
+        let Some(bound) = self.bound.get() else { return false };
+        [&bound.transmit, &bound.receive].into_iter().flatten().any(|told| told.queue.any())
+    }
+
     fn tell(&self, bound: &Bound, state: &mut State, occurrence: Occurrence) {
         match occurrence {
             Occurrence::Ended { cookie, result, placed } => {
