@@ -7,9 +7,9 @@
  *               [--weft N] [--die WHERE]
  *
  * --in-order: fails if a barrier overtakes what was sent before it: MPI does not forbid that, but
- * within a node, a library's own barrier never does. --weft N: fails unless Weft has done at least N operations in each process. --die: the last rank
- * kills itself in the middle of barriers (0), broadcasts (1) or reductions (2); the others say what
- * they are told, and end.
+ * within a node, a library's own barrier never does. --weft N: fails unless Weft has done N
+ * operations or more in each process. --die: the last rank kills itself in the middle of barriers
+ * (0), broadcasts (1) or reductions (2); the others say what they are told, and end.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
