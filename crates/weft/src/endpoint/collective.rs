@@ -19,7 +19,8 @@ use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, PeerId};
 
 use super::ops::{Owner, State, Status};
-use super::work::{EndpointWork, Outgoing, Started};
+use super::sends::{Outgoing, Started};
+use super::work::EndpointWork;
 use crate::collective::Operator;
 use crate::collective::exchange::{Act, Area, Exchange, Move, Round, Span, What};
 use crate::device::Device;

@@ -6,7 +6,8 @@ use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId};
 
-use super::work::{EndpointWork, Outgoing, Started};
+use super::sends::{Outgoing, Started};
+use super::work::EndpointWork;
 use super::{Endpoint, Source, request};
 use crate::error::Error;
 use crate::group::cast::{self, Cast};

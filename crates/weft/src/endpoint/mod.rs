@@ -11,6 +11,7 @@
 
 mod collective;
 mod door;
+mod events;
 mod group;
 mod many;
 mod ops;
@@ -18,6 +19,7 @@ mod reduce;
 mod remote;
 mod request;
 mod scope;
+mod sends;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -47,8 +49,9 @@ pub use reduce::Collective;
 use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};
 pub use scope::Scope;
+use sends::{Outgoing, Started};
 pub use turn::{Access, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
-use work::{EndpointWork, Outgoing, Started};
+use work::EndpointWork;
 
 /// See the module's page. May be shared by threads.
 pub struct Endpoint {

@@ -20,8 +20,9 @@ use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
 
 use super::ops::{Ops, Owner, State, Status};
+use super::sends::{Outgoing, Started};
 use super::turn::{Access, Atomic, Occurrence};
-use super::work::{EndpointWork, Outgoing, Started, whole};
+use super::work::{EndpointWork, whole};
 use crate::device::SendError;
 use crate::error::Error;
 use crate::remote::{AtomicOp, Change, ELEMENTS_MAX, Refusal, Rights, Scalar, Spot, Windows};

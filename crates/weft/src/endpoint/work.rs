@@ -1,6 +1,5 @@
 //! An endpoint's state: its device, the matching, and the operations under way.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weft_proto::msg::matching::{Arrival, Matcher, Met, Want};
@@ -9,14 +8,15 @@ use weft_sys::clock::now_ns;
 use weft_sys::watch::Signal;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
-use super::collective::{Collectives, says_broken};
+use super::collective::Collectives;
 use super::door::Door;
-use super::many::{self, MANY};
+use super::many;
 use super::ops::{Ops, Owner, State, Status};
-use super::remote::{Remote, answered};
+use super::remote::Remote;
+use super::sends::Queue;
 use super::turn::Cookie;
 use crate::context::Early;
-use crate::device::{Device, Event, SendError};
+use crate::device::Device;
 use crate::error::Error;
 use crate::group::Groups;
 use crate::station::Work;
@@ -56,56 +56,16 @@ impl Unexpected {
     }
 }
 
-/// Sends to one peer that wait for room, in order.
-struct Queue {
-    peer: PeerId,
-    sends: VecDeque<(u32, Envelope)>,
-}
-
-/// How a send began.
-pub(super) enum Started {
-    /// It has ended: the payload is on its way and may be used again.
-    Ended,
-    /// It goes on as an operation.
-    Slot(u32),
-}
-
-/// What is sent, and how it stays valid if the send goes on as an operation.
-pub(super) enum Outgoing<'a> {
-    /// Memory that stays valid by its `Buf`.
-    Kept(&'a Buf),
-    /// The same; the send ends only when the receiver has it, even if the device could copy it.
-    Delivered(&'a Buf),
-    /// Borrowed memory, and how to borrow it for longer.
-    Borrowed(&'a [u8], &'a dyn Fn() -> Buf),
-}
-
-impl Outgoing<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Outgoing::Kept(buf) | Outgoing::Delivered(buf) => buf.len(),
-            Outgoing::Borrowed(bytes, _) => bytes.len(),
-        }
-    }
-
-    fn keep(self) -> Buf {
-        match self {
-            Outgoing::Kept(buf) | Outgoing::Delivered(buf) => buf.clone(),
-            Outgoing::Borrowed(_, keep) => keep(),
-        }
-    }
-}
-
 /// See the module's page.
 pub(super) struct EndpointWork {
     pub(super) device: Box<dyn Device>,
     pub(super) matcher: Matcher<u32, Unexpected>,
     pub(super) ops: Ops,
-    queues: Vec<Queue>,
+    pub(super) queues: Vec<Queue>,
     unexpected_bytes: usize,
     held: Vec<PeerId>,
-    spare: Vec<Vec<u8>>,
-    dead: Vec<(PeerId, Error)>,
+    pub(super) spare: Vec<Vec<u8>>,
+    pub(super) dead: Vec<(PeerId, Error)>,
     /// Processes besides this one.
     pub(super) others: usize,
     /// Messages of the context API that came here by mistake.
@@ -181,115 +141,6 @@ impl EndpointWork {
         len > caps.eager_max || len >= caps.announce_from
     }
 
-    /// Starts a send. Small messages are copied to the device at once; those it has no room for,
-    /// and large ones, become operations.
-    #[inline]
-    pub(super) fn send(
-        &mut self,
-        peer: PeerId,
-        envelope: &Envelope,
-        outgoing: Outgoing<'_>,
-    ) -> Result<Started, Error> {
-        let len = outgoing.len();
-        let eager = !self.announces(peer, len);
-        let first = self.queues.is_empty() || self.queues.iter().all(|q| q.peer != peer);
-        if eager && first {
-            let sent = match &outgoing {
-                Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
-                Outgoing::Kept(buf) | Outgoing::Delivered(buf) => {
-                    self.device.reserve(peer, len).map(|()| {
-                        buf.read(0, self.device.space());
-                        self.device.commit(envelope);
-                    })
-                }
-            };
-            match sent {
-                Ok(()) => return Ok(Started::Ended),
-                Err(SendError::Failed(error)) => return Err(error),
-                Err(SendError::Full | SendError::Held) => {}
-            }
-        }
-        if let Some(error) = self.death(peer) {
-            return Err(error.clone());
-        }
-        let delivered = matches!(outgoing, Outgoing::Delivered(_));
-        let slot = self.ops.insert(State::Waiting, peer, outgoing.keep());
-        self.ops.at(slot).delivered = delivered;
-        if !first || !self.try_send(slot, envelope) {
-            self.enqueue(peer, slot, *envelope);
-        }
-        Ok(Started::Slot(slot))
-    }
-
-    fn enqueue(&mut self, peer: PeerId, slot: u32, envelope: Envelope) {
-        match self.queues.iter_mut().find(|q| q.peer == peer) {
-            Some(queue) => queue.sends.push_back((slot, envelope)),
-            None => self.queues.push(Queue { peer, sends: VecDeque::from([(slot, envelope)]) }),
-        }
-    }
-
-    /// One try to hand a waiting send to the device; `false`: no room.
-    fn try_send(&mut self, slot: u32, envelope: &Envelope) -> bool {
-        let id = self.ops.id(slot);
-        let op = self.ops.at(slot);
-        let (peer, len) = (op.peer, op.buf.len());
-        let mut announce = self.announces(peer, len);
-        let op = self.ops.at(slot);
-        if !announce {
-            let result = self.device.reserve(peer, len);
-            match result {
-                Ok(()) => {
-                    op.buf.read(0, self.device.space());
-                    self.device.commit(envelope);
-                    self.ops.end(slot, Ok(Status { source: peer.0, envelope: *envelope, len }));
-                    return true;
-                }
-                Err(SendError::Full) => return false,
-                Err(SendError::Held) => announce = true,
-                Err(SendError::Failed(error)) => {
-                    self.ops.end(slot, Err(error));
-                    return true;
-                }
-            }
-        }
-        debug_assert!(announce);
-        // Only the ends of plain messages say nothing of their receiver.
-        let announced = if is_matched(envelope.kind) && !op.delivered {
-            self.device.announce_buffered(peer, envelope, &op.buf, id)
-        } else {
-            self.device.announce(peer, envelope, &op.buf, id).map(|()| false)
-        };
-        match announced {
-            Ok(false) => op.state = State::Announced,
-            Ok(true) => {
-                self.ops.end(slot, Ok(Status { source: peer.0, envelope: *envelope, len }));
-            }
-            Err(SendError::Full | SendError::Held) => return false,
-            Err(SendError::Failed(error)) => self.ops.end(slot, Err(error)),
-        }
-        true
-    }
-
-    /// Tries the waiting sends again, in order for each peer.
-    #[cold]
-    fn retry(&mut self) -> bool {
-        let mut did = false;
-        let mut queues = std::mem::take(&mut self.queues);
-        queues.retain_mut(|queue| {
-            while let Some((slot, envelope)) = queue.sends.front().copied() {
-                if !self.try_send(slot, &envelope) {
-                    return true;
-                }
-                did = true;
-                queue.sends.pop_front();
-            }
-            false
-        });
-        // Nothing that `try_send` does queues a send.
-        self.queues = queues;
-        did
-    }
-
     /// Starts a receive.
     #[inline]
     pub(super) fn receive(&mut self, want: Want, buf: Buf, owner: Owner) -> u32 {
@@ -346,6 +197,20 @@ impl EndpointWork {
     pub(super) fn recycle(&mut self, payload: Vec<u8>) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(payload);
+        }
+    }
+
+    /// Stores an unexpected message.
+    pub(super) fn keep(&mut self, arrival: Arrival, message: Unexpected) {
+        let stored = match &message {
+            Unexpected::Stored { payload, .. } => payload.len(),
+            Unexpected::Announced { .. } => 0,
+        };
+        self.unexpected_bytes += stored + UNEXPECTED_OVERHEAD;
+        self.matcher.keep(arrival, message);
+        if self.unexpected_bytes > UNEXPECTED_MAX && !self.held.contains(&arrival.source) {
+            self.held.push(arrival.source);
+            self.device.hold(arrival.source, true);
         }
     }
 
@@ -426,135 +291,6 @@ impl EndpointWork {
         did
     }
 
-    /// Takes the device's current event; `true` if it was a whole message, or the end of one, and
-    /// whoever waits for it can go on.
-    #[inline]
-    fn take_event(&mut self) -> bool {
-        match self.device.event() {
-            Event::Message { peer, envelope, payload } => {
-                let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
-                let status = Status { source: peer.0, envelope, len: payload.len() };
-                match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
-                    Some(slot) if slot & MANY == 0 => {
-                        let room = self.ops.at(slot).buf.write(0, payload);
-                        self.ops.end(slot, whole(status, room));
-                    }
-                    Some(slot) => {
-                        let slot = slot & !MANY;
-                        many::fill(&mut self.ops, &mut self.matcher, slot, status, payload);
-                    }
-                    None if says_broken(&envelope) => self.take_broken(peer, &envelope),
-                    None if is_matched(envelope.kind) => {
-                        let mut stored = self.spare.pop().unwrap_or_default();
-                        stored.clear();
-                        stored.extend_from_slice(payload);
-                        self.keep(arrival, Unexpected::Stored { envelope, payload: stored });
-                    }
-                    None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
-                    None if envelope.kind == Kind::GROUP => {
-                        self.groups.note(peer, payload);
-                        self.groups.take(&mut *self.device, peer);
-                    }
-                    None if envelope.kind == Kind::ANSWER => {
-                        answered(&mut self.ops, peer, &envelope, payload);
-                    }
-                    None => {
-                        let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
-                        self.answer(peer, answer);
-                    }
-                }
-                return true;
-            }
-            Event::Announced { peer, envelope, len, ticket } => {
-                self.take_announced(peer, envelope, len, ticket);
-            }
-            Event::Done { op } => {
-                if let Some(slot) = self.ops.slot(op) {
-                    self.done(slot);
-                }
-                // Whoever waits for it may go on, unless a word to another is due first.
-                return !self.device.has_to_send();
-            }
-            Event::Failed { op, error } => {
-                if let Some(slot) = self.ops.slot(op) {
-                    match self.ops.at(slot).state {
-                        State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
-                        _ => self.ops.end(slot, Err(error)),
-                    }
-                }
-            }
-            Event::Datagram { peer, bytes } => {
-                self.groups.note(peer, bytes);
-                self.groups.take(&mut *self.device, peer);
-                return true;
-            }
-            Event::Dead { peer, error } => self.bury(peer, error),
-        }
-        false
-    }
-
-    fn take_announced(&mut self, peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket) {
-        let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
-        let status = Status { source: peer.0, envelope, len: len as usize };
-        match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
-            Some(slot) if slot & MANY == 0 => self.pull(slot, status, ticket),
-            Some(slot) => self.pull_part(slot & !MANY, status, ticket),
-            None if is_matched(envelope.kind) => {
-                self.keep(arrival, Unexpected::Announced { envelope, len, ticket });
-            }
-            None => self.take_unmatched(peer, &envelope, len, ticket),
-        }
-    }
-
-    /// Stores an unexpected message.
-    fn keep(&mut self, arrival: Arrival, message: Unexpected) {
-        let stored = match &message {
-            Unexpected::Stored { payload, .. } => payload.len(),
-            Unexpected::Announced { .. } => 0,
-        };
-        self.unexpected_bytes += stored + UNEXPECTED_OVERHEAD;
-        self.matcher.keep(arrival, message);
-        if self.unexpected_bytes > UNEXPECTED_MAX && !self.held.contains(&arrival.source) {
-            self.held.push(arrival.source);
-            self.device.hold(arrival.source, true);
-        }
-    }
-
-    /// The device has ended an operation.
-    fn done(&mut self, slot: u32) {
-        let op = self.ops.at(slot);
-        let result = match op.state {
-            State::Pulling(status) => whole(status, op.buf.len()),
-            State::Part { .. } => return many::part_ended(&mut self.ops, slot, None),
-            State::Landing(_) => return self.landed(slot),
-            _ => Ok(Status { source: op.peer.0, envelope: Envelope::default(), len: op.buf.len() }),
-        };
-        self.ops.end(slot, result);
-    }
-
-    /// Ends everything that waits for a dead peer. The device has failed what it had itself.
-    fn bury(&mut self, peer: PeerId, error: Error) {
-        self.queues.retain(|q| q.peer != peer);
-        for slot in self.ops.expected_of(peer) {
-            self.ops.end(slot, Err(error.clone()));
-        }
-        let mut lost = Vec::new();
-        self.groups.gone(&mut *self.device, peer, &error);
-        self.dead.push((peer, error.clone()));
-        // With the last of the others gone, nobody is left to meet a receive from anyone.
-        let alone = self.dead.len() >= self.others;
-        let hopeless = |want: &Want| want.source.map_or(alone, |source| source == peer);
-        self.matcher.cancel_all(|want, _| hopeless(want), |_, slot| lost.push(slot));
-        for slot in lost {
-            if slot & MANY == 0 {
-                self.ops.end(slot, Err(error.clone()));
-            } else {
-                let slot = slot & !MANY;
-                many::end(&mut self.ops, &mut self.matcher, slot, error.clone());
-            }
-        }
-    }
-
     /// Says who is told of the end of an operation that has just begun.
     #[inline]
     pub(super) fn entrust(&mut self, slot: u32, cookie: Option<Cookie>) {
@@ -622,7 +358,7 @@ impl EndpointWork {
 
 /// Whether receives are matched with messages of this kind.
 #[inline]
-fn is_matched(kind: Kind) -> bool {
+pub(super) fn is_matched(kind: Kind) -> bool {
     [Kind::TAGGED, Kind::UNTAGGED, Kind::COLLECTIVE, Kind::BROADCAST].contains(&kind)
 }
 

@@ -7,14 +7,14 @@
 
 mod company;
 mod datagram;
+mod incoming;
 mod links;
 mod transfers;
 
-use std::ops::Range;
 use std::os::fd::RawFd;
 
 use weft_link::{Link, LinkOptions, Wrappers};
-use weft_proto::{Cause, Config, Engine, Incoming, Instant, Place, Warning};
+use weft_proto::{Cause, Config, Engine, Instant};
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 use weft_wire::{Address, Burst, Envelope, JobKey, LinkId, OpId, PeerId, Ticket};
@@ -22,11 +22,9 @@ use weft_wire::{Address, Burst, Envelope, JobKey, LinkId, OpId, PeerId, Ticket};
 use crate::device::{Caps, Counters, Device, Event, Row, SendError, Wake};
 use crate::error::Error;
 use company::Company;
+use incoming::{Current, EARLY_NS};
 use links::Links;
 use transfers::Transfers;
-
-/// Frames of large messages that are taken in one poll before acknowledgements go out.
-const FRAMES_PER_ROUND: usize = 64;
 
 /// Bursts sent in one go before arrivals are looked at.
 const BURSTS_PER_ROUND: usize = 8;
@@ -38,9 +36,6 @@ const LONE_PER_LOOK: u32 = 8;
 /// Polls that cost a system call each between two looks at the clock: some microseconds.
 const POLLS_PER_LOOK: u32 = 8;
 
-/// How long a frame waits for the receive of a message that it has a piece of, ns.
-const EARLY_NS: u64 = 20_000;
-
 /// A peer that nobody sends to is called so long after it was associated, so that whoever only
 /// waits for it learns of its death. Not at once: most often a message comes first.
 const CALL_AFTER_NS: u64 = 20_000_000;
@@ -50,17 +45,6 @@ const CALLS_PER_POLL: usize = 16;
 
 /// With more peers than this, none is called without need: each would cost a ping now and then.
 const CALLED_MAX: usize = 256;
-
-/// What the current event is.
-enum Current {
-    Nothing,
-    Message { peer: PeerId, envelope: Envelope, place: Place },
-    Announced { peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket },
-    Datagram { peer: PeerId, range: Range<usize> },
-    Done { op: OpId },
-    Failed { op: OpId, error: Error },
-    Dead { peer: PeerId, error: Error },
-}
 
 /// Messages to other nodes.
 pub struct Ether {
@@ -220,53 +204,6 @@ impl Ether {
         self.now
     }
 
-    /// Makes what the engine has for us the current event, or deals with it: `true` if there is an
-    /// event for the owner.
-    #[inline]
-    fn take(&mut self, incoming: Incoming) -> bool {
-        self.current = match incoming {
-            Incoming::Message { peer, envelope, place } => {
-                Current::Message { peer, envelope, place }
-            }
-            Incoming::Announced { peer, envelope, len, ticket } => {
-                Current::Announced { peer, envelope, len, ticket }
-            }
-            Incoming::Data { op, offset, range, .. } => {
-                let Err(error) = self.links.place(&self.transfers, op, offset, range) else {
-                    return false;
-                };
-                match self.transfers.remove(op) {
-                    Some(op) => Current::Failed { op, error },
-                    None => return false,
-                }
-            }
-            Incoming::Datagram { peer, range } => Current::Datagram { peer, range },
-            Incoming::Done { op } => match self.transfers.remove(op) {
-                Some(op) => Current::Done { op },
-                None => return false,
-            },
-            Incoming::Failed { op, peer, why } => match self.transfers.remove(op) {
-                Some(op) => Current::Failed { op, error: self.death(peer, why) },
-                None => return false,
-            },
-            Incoming::Dead { peer, why } => Current::Dead { peer, error: self.death(peer, why) },
-            Incoming::Alive { peer, link } => {
-                tracing::debug!(%peer, link = self.links.name(link), "connected");
-                return false;
-            }
-            Incoming::Warning { peer, what } => {
-                self.warnings += 1;
-                match what {
-                    // Happens to every peer that is not given a processor for some milliseconds.
-                    Warning::PathSuspect { .. } => tracing::debug!(%peer, "{what}"),
-                    Warning::MtuReduced { .. } => tracing::warn!(%peer, "{what}"),
-                }
-                return false;
-            }
-        };
-        true
-    }
-
     /// Calls some of the peers that nobody has sent to.
     #[cold]
     fn call(&mut self, now: Instant) {
@@ -276,68 +213,6 @@ impl Ether {
         for _ in 0..CALLS_PER_POLL {
             let Some(peer) = self.to_call.pop() else { break };
             self.engine.connect(now, peer);
-        }
-    }
-
-    /// Whether the current frame waits for a moment: a piece in it has no place yet, because its
-    /// message has no receive yet. Often that is posted within microseconds, for its poster was
-    /// kept by the acknowledgement that came just before.
-    #[inline]
-    fn waits_for_receive(&mut self) -> bool {
-        if !self.engine.has_frame() || !self.engine.is_early(self.links.frame()) {
-            self.early_since_ns = None;
-            return false;
-        }
-        let now = now_ns();
-        now < *self.early_since_ns.get_or_insert(now) + EARLY_NS
-    }
-
-    /// Takes the frame that was found where nothing was expected, if there is one: what
-    /// [`Ether::next_event`] does, in fewer steps. `true`: it has brought an event.
-    #[inline]
-    fn take_found(&mut self) -> bool {
-        if !self.links.take_found(&mut self.engine, &mut self.now) {
-            return false;
-        }
-        self.company.answers();
-        let frame = if self.engine.has_frame() { self.links.frame() } else { &[] };
-        match self.engine.next(self.now, frame) {
-            Some(incoming) => self.take(incoming),
-            None => false,
-        }
-    }
-
-    /// Looks for the next event in what has arrived; `false`: nothing more has.
-    #[inline]
-    fn next_event(&mut self) -> bool {
-        if self.waits_for_receive() {
-            return false;
-        }
-        let expects = self.engine.expects_bulk();
-        let mut frames = 0;
-        loop {
-            while let frame = if self.engine.has_frame() { self.links.frame() } else { &[] }
-                && let Some(incoming) = self.engine.next(self.now, frame)
-            {
-                if self.take(incoming) {
-                    return true;
-                }
-            }
-            let taken = self.links.take_run(&mut self.engine, self.now, &self.transfers);
-            if taken > 0 {
-                frames += taken;
-                continue;
-            }
-            // No frame is taken that is not read to its end here: what the caller does next would
-            // drop it, and it would have to come again.
-            let (engine, now) = (&mut self.engine, &mut self.now);
-            if frames >= FRAMES_PER_ROUND
-                || !self.links.next_frame(engine, now, expects, frames == 0)
-            {
-                return false;
-            }
-            frames += 1;
-            self.company.answers();
         }
     }
 }
@@ -583,26 +458,7 @@ impl Device for Ether {
     }
 
     fn event(&self) -> Event<'_> {
-        match &self.current {
-            Current::Message { peer, envelope, place } => {
-                let payload = match place {
-                    Place::Frame(range) => &self.links.frame()[Range::clone(range)],
-                    Place::Held => self.engine.held(),
-                };
-                Event::Message { peer: *peer, envelope: *envelope, payload }
-            }
-            Current::Announced { peer, envelope, len, ticket } => {
-                Event::Announced { peer: *peer, envelope: *envelope, len: *len, ticket: *ticket }
-            }
-            Current::Datagram { peer, range } => {
-                let bytes = &self.links.frame()[Range::clone(range)];
-                Event::Datagram { peer: *peer, bytes }
-            }
-            Current::Done { op } => Event::Done { op: *op },
-            Current::Failed { op, error } => Event::Failed { op: *op, error: error.clone() },
-            Current::Dead { peer, error } => Event::Dead { peer: *peer, error: error.clone() },
-            Current::Nothing => unreachable!("the last poll found an event"),
-        }
+        self.current_event()
     }
 
     fn flush(&mut self, now_ns: u64) {

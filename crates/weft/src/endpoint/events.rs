@@ -1,0 +1,129 @@
+//! What an endpoint does with what its device tells it.
+
+use weft_proto::msg::matching::{Arrival, Want};
+use weft_wire::{Envelope, Kind, PeerId, Ticket};
+
+use super::collective::says_broken;
+use super::many::{self, MANY};
+use super::ops::{State, Status};
+use super::remote::answered;
+use super::work::{EndpointWork, Unexpected, is_matched, whole};
+use crate::device::Event;
+use crate::error::Error;
+
+impl EndpointWork {
+    /// Takes the device's current event; `true` if it was a whole message, or the end of one, and
+    /// whoever waits for it can go on.
+    #[inline]
+    pub(super) fn take_event(&mut self) -> bool {
+        match self.device.event() {
+            Event::Message { peer, envelope, payload } => {
+                let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
+                let status = Status { source: peer.0, envelope, len: payload.len() };
+                match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
+                    Some(slot) if slot & MANY == 0 => {
+                        let room = self.ops.at(slot).buf.write(0, payload);
+                        self.ops.end(slot, whole(status, room));
+                    }
+                    Some(slot) => {
+                        let slot = slot & !MANY;
+                        many::fill(&mut self.ops, &mut self.matcher, slot, status, payload);
+                    }
+                    None if says_broken(&envelope) => self.take_broken(peer, &envelope),
+                    None if is_matched(envelope.kind) => {
+                        let mut stored = self.spare.pop().unwrap_or_default();
+                        stored.clear();
+                        stored.extend_from_slice(payload);
+                        self.keep(arrival, Unexpected::Stored { envelope, payload: stored });
+                    }
+                    None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
+                    None if envelope.kind == Kind::GROUP => {
+                        self.groups.note(peer, payload);
+                        self.groups.take(&mut *self.device, peer);
+                    }
+                    None if envelope.kind == Kind::ANSWER => {
+                        answered(&mut self.ops, peer, &envelope, payload);
+                    }
+                    None => {
+                        let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
+                        self.answer(peer, answer);
+                    }
+                }
+                return true;
+            }
+            Event::Announced { peer, envelope, len, ticket } => {
+                self.take_announced(peer, envelope, len, ticket);
+            }
+            Event::Done { op } => {
+                if let Some(slot) = self.ops.slot(op) {
+                    self.done(slot);
+                }
+                // Whoever waits for it may go on, unless a word to another is due first.
+                return !self.device.has_to_send();
+            }
+            Event::Failed { op, error } => {
+                if let Some(slot) = self.ops.slot(op) {
+                    match self.ops.at(slot).state {
+                        State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
+                        _ => self.ops.end(slot, Err(error)),
+                    }
+                }
+            }
+            Event::Datagram { peer, bytes } => {
+                self.groups.note(peer, bytes);
+                self.groups.take(&mut *self.device, peer);
+                return true;
+            }
+            Event::Dead { peer, error } => self.bury(peer, error),
+        }
+        false
+    }
+
+    fn take_announced(&mut self, peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket) {
+        let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
+        let status = Status { source: peer.0, envelope, len: len as usize };
+        match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
+            Some(slot) if slot & MANY == 0 => self.pull(slot, status, ticket),
+            Some(slot) => self.pull_part(slot & !MANY, status, ticket),
+            None if is_matched(envelope.kind) => {
+                self.keep(arrival, Unexpected::Announced { envelope, len, ticket });
+            }
+            None => self.take_unmatched(peer, &envelope, len, ticket),
+        }
+    }
+
+    /// The device has ended an operation.
+    fn done(&mut self, slot: u32) {
+        let op = self.ops.at(slot);
+        let result = match op.state {
+            State::Pulling(status) => whole(status, op.buf.len()),
+            State::Part { .. } => return many::part_ended(&mut self.ops, slot, None),
+            State::Landing(_) => return self.landed(slot),
+            _ => Ok(Status { source: op.peer.0, envelope: Envelope::default(), len: op.buf.len() }),
+        };
+        self.ops.end(slot, result);
+    }
+
+    /// Ends everything that waits for a dead peer. The device has failed what it had itself.
+    fn bury(&mut self, peer: PeerId, error: Error) {
+        self.queues.retain(|q| q.peer != peer);
+        for slot in self.ops.expected_of(peer) {
+            self.ops.end(slot, Err(error.clone()));
+        }
+        let mut lost = Vec::new();
+        self.groups.gone(&mut *self.device, peer, &error);
+        self.dead.push((peer, error.clone()));
+        // With the last of the others gone, nobody is left to meet a receive from anyone.
+        let alone = self.dead.len() >= self.others;
+        let hopeless = |want: &Want| want.source.map_or(alone, |source| source == peer);
+        self.matcher.cancel_all(|want, _| hopeless(want), |_, slot| lost.push(slot));
+        for slot in lost {
+            if slot & MANY == 0 {
+                self.ops.end(slot, Err(error.clone()));
+            } else {
+                let slot = slot & !MANY;
+                many::end(&mut self.ops, &mut self.matcher, slot, error.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! How an endpoint sends: at once where the device has room, and else as an operation that waits.
+
+use std::collections::VecDeque;
+
+use weft_sys::buf::Buf;
+use weft_wire::{Envelope, PeerId};
+
+use super::ops::{State, Status};
+use super::work::{EndpointWork, is_matched};
+use crate::device::SendError;
+use crate::error::Error;
+
+/// Sends to one peer that wait for room, in order.
+pub(super) struct Queue {
+    pub(super) peer: PeerId,
+    pub(super) sends: VecDeque<(u32, Envelope)>,
+}
+
+/// How a send began.
+pub(super) enum Started {
+    /// It has ended: the payload is on its way and may be used again.
+    Ended,
+    /// It goes on as an operation.
+    Slot(u32),
+}
+
+/// What is sent, and how it stays valid if the send goes on as an operation.
+pub(super) enum Outgoing<'a> {
+    /// Memory that stays valid by its `Buf`.
+    Kept(&'a Buf),
+    /// The same; the send ends only when the receiver has it, even if the device could copy it.
+    Delivered(&'a Buf),
+    /// Borrowed memory, and how to borrow it for longer.
+    Borrowed(&'a [u8], &'a dyn Fn() -> Buf),
+}
+
+impl Outgoing<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Outgoing::Kept(buf) | Outgoing::Delivered(buf) => buf.len(),
+            Outgoing::Borrowed(bytes, _) => bytes.len(),
+        }
+    }
+
+    fn keep(self) -> Buf {
+        match self {
+            Outgoing::Kept(buf) | Outgoing::Delivered(buf) => buf.clone(),
+            Outgoing::Borrowed(_, keep) => keep(),
+        }
+    }
+}
+
+impl EndpointWork {
+    /// Starts a send. Small messages are copied to the device at once; those it has no room for,
+    /// and large ones, become operations.
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Started, Error> {
+        let len = outgoing.len();
+        let eager = !self.announces(peer, len);
+        let first = self.queues.is_empty() || self.queues.iter().all(|q| q.peer != peer);
+        if eager && first {
+            let sent = match &outgoing {
+                Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
+                Outgoing::Kept(buf) | Outgoing::Delivered(buf) => {
+                    self.device.reserve(peer, len).map(|()| {
+                        buf.read(0, self.device.space());
+                        self.device.commit(envelope);
+                    })
+                }
+            };
+            match sent {
+                Ok(()) => return Ok(Started::Ended),
+                Err(SendError::Failed(error)) => return Err(error),
+                Err(SendError::Full | SendError::Held) => {}
+            }
+        }
+        if let Some(error) = self.death(peer) {
+            return Err(error.clone());
+        }
+        let delivered = matches!(outgoing, Outgoing::Delivered(_));
+        let slot = self.ops.insert(State::Waiting, peer, outgoing.keep());
+        self.ops.at(slot).delivered = delivered;
+        if !first || !self.try_send(slot, envelope) {
+            self.enqueue(peer, slot, *envelope);
+        }
+        Ok(Started::Slot(slot))
+    }
+
+    fn enqueue(&mut self, peer: PeerId, slot: u32, envelope: Envelope) {
+        match self.queues.iter_mut().find(|q| q.peer == peer) {
+            Some(queue) => queue.sends.push_back((slot, envelope)),
+            None => self.queues.push(Queue { peer, sends: VecDeque::from([(slot, envelope)]) }),
+        }
+    }
+
+    /// One try to hand a waiting send to the device; `false`: no room.
+    fn try_send(&mut self, slot: u32, envelope: &Envelope) -> bool {
+        let id = self.ops.id(slot);
+        let op = self.ops.at(slot);
+        let (peer, len) = (op.peer, op.buf.len());
+        let mut announce = self.announces(peer, len);
+        let op = self.ops.at(slot);
+        if !announce {
+            let result = self.device.reserve(peer, len);
+            match result {
+                Ok(()) => {
+                    op.buf.read(0, self.device.space());
+                    self.device.commit(envelope);
+                    self.ops.end(slot, Ok(Status { source: peer.0, envelope: *envelope, len }));
+                    return true;
+                }
+                Err(SendError::Full) => return false,
+                Err(SendError::Held) => announce = true,
+                Err(SendError::Failed(error)) => {
+                    self.ops.end(slot, Err(error));
+                    return true;
+                }
+            }
+        }
+        debug_assert!(announce);
+        // Only the ends of plain messages say nothing of their receiver.
+        let announced = if is_matched(envelope.kind) && !op.delivered {
+            self.device.announce_buffered(peer, envelope, &op.buf, id)
+        } else {
+            self.device.announce(peer, envelope, &op.buf, id).map(|()| false)
+        };
+        match announced {
+            Ok(false) => op.state = State::Announced,
+            Ok(true) => {
+                self.ops.end(slot, Ok(Status { source: peer.0, envelope: *envelope, len }));
+            }
+            Err(SendError::Full | SendError::Held) => return false,
+            Err(SendError::Failed(error)) => self.ops.end(slot, Err(error)),
+        }
+        true
+    }
+
+    /// Tries the waiting sends again, in order for each peer.
+    #[cold]
+    pub(super) fn retry(&mut self) -> bool {
+        let mut did = false;
+        let mut queues = std::mem::take(&mut self.queues);
+        queues.retain_mut(|queue| {
+            while let Some((slot, envelope)) = queue.sends.front().copied() {
+                if !self.try_send(slot, &envelope) {
+                    return true;
+                }
+                did = true;
+                queue.sends.pop_front();
+            }
+            false
+        });
+        // Nothing that `try_send` does queues a send.
+        self.queues = queues;
+        did
+    }
+}
