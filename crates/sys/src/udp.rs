@@ -4,6 +4,7 @@ use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -91,6 +92,41 @@ impl UdpSocket {
         let _ = set(raw, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &one);
         step("binding the UDP socket", bind(raw, &config.bind))?;
         Ok(UdpSocket { fd, dropped: 0 })
+    }
+
+    /// A second socket on the same address and port, and like this one on `interface`. It hears the
+    /// peer that it is connected to, and this one does not any more; at first it is connected to
+    /// its own address, from which nothing comes.
+    ///
+    /// To and from such a peer, the kernel asks for the route once and not for every datagram.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn twin(&self, interface: Option<&str>) -> Result<UdpSocket, StepError> {
+        let bind = step("asking for the UDP port", self.local_addr())?;
+        // The port is shared for this moment only: nobody else shall have it.
+        step("sharing the UDP port", self.share(true))?;
+        let twin = UdpSocket::open(&UdpConfig { bind, shared: true, interface });
+        step("keeping the UDP port", self.share(false))?;
+        let twin = twin?;
+        step("connecting a UDP socket", twin.connect(&bind))?;
+        Ok(twin)
+    }
+
+    fn share(&self, shared: bool) -> io::Result<()> {
+        let fd = self.fd.as_raw_fd();
+        set(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &i32::from(shared))
+    }
+
+    /// Has it send to `peer`, and hear from `peer` only, instead of the one before.
+    ///
+    /// # Errors
+    /// When there is no way to the peer.
+    pub fn connect(&self, peer: &SocketAddr) -> io::Result<()> {
+        let peer = SockAddr::new(peer);
+        // SAFETY: the kernel reads an address of the given length.
+        let done = unsafe { libc::connect(self.fd.as_raw_fd(), peer.as_ptr(), peer.len()) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// The address that the socket is bound to.
@@ -196,35 +232,39 @@ impl UdpSocket {
     }
 
     /// Sends `bytes` as datagrams of `segment` bytes each, the last perhaps shorter, with one
-    /// system call (UDP_SEGMENT). All are taken or none.
+    /// system call (UDP_SEGMENT), to `to` or the peer that it is connected to. All are taken or
+    /// none.
     ///
     /// # Errors
     /// `EIO`, `EINVAL` or `EOPNOTSUPP` where the kernel or the interface cannot segment; `EMSGSIZE`
     /// when a datagram is too long; `EAGAIN` or `ENOBUFS` when there is no room; `ENETUNREACH`,
     /// `ENETDOWN` and the like when there is no way.
     #[inline]
-    pub fn send(&self, to: &SocketAddr, bytes: &[u8], segment: usize) -> io::Result<()> {
-        let to = SockAddr::new(to);
+    pub fn send(&self, to: Option<&SocketAddr>, bytes: &[u8], segment: usize) -> io::Result<()> {
+        let to = to.map(SockAddr::new);
+        let (name, name_len) = to.as_ref().map_or((ptr::null(), 0), |to| (to.as_ptr(), to.len()));
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         if bytes.len() <= segment {
             let (fd, at, len) = (self.fd.as_raw_fd(), bytes.as_ptr(), bytes.len());
-            // SAFETY: the kernel reads `len` bytes at `at`, and an address of the given length.
-            let done = unsafe {
-                libc::syscall(libc::SYS_sendto, fd, at, len, flags, to.as_ptr(), to.len())
-            };
+            // SAFETY: the kernel reads `len` bytes at `at`, and an address of the given length, or
+            // none.
+            let done =
+                unsafe { libc::syscall(libc::SYS_sendto, fd, at, len, flags, name, name_len) };
             return if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
         }
-        self.send_cut(&to, bytes, segment)
+        self.send_cut(to.as_ref(), bytes, segment)
     }
 
     /// Sends several datagrams, which the kernel or the interface cuts.
-    fn send_cut(&self, to: &SockAddr, bytes: &[u8], segment: usize) -> io::Result<()> {
+    fn send_cut(&self, to: Option<&SockAddr>, bytes: &[u8], segment: usize) -> io::Result<()> {
         let mut piece =
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         // SAFETY: all zeros are a valid `msghdr`.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_name = to.as_ptr().cast_mut().cast();
-        message.msg_namelen = to.len();
+        if let Some(to) = to {
+            message.msg_name = to.as_ptr().cast_mut().cast();
+            message.msg_namelen = to.len();
+        }
         message.msg_iov = &raw mut piece;
         message.msg_iovlen = 1;
         let mut control = Control([0; 96]);
@@ -253,8 +293,9 @@ impl UdpSocket {
 
     /// Sends the same as [`UdpSocket::send`], a datagram at a time as far as the kernel sees, for
     /// where it cannot segment.
-    pub fn send_many(&self, to: &SocketAddr, bytes: &[u8], segment: usize) -> Sent {
-        mmsg::send_many(self.fd.as_raw_fd(), Some(&SockAddr::new(to)), bytes, segment)
+    pub fn send_many(&self, to: Option<&SocketAddr>, bytes: &[u8], segment: usize) -> Sent {
+        let to = to.map(SockAddr::new);
+        mmsg::send_many(self.fd.as_raw_fd(), to.as_ref(), bytes, segment)
     }
 
     /// Receives into `buffer`, which must have [`RECEIVE_MAX`] bytes to be sure that nothing is cut
@@ -264,13 +305,37 @@ impl UdpSocket {
     /// When the socket has an error waiting, or the kernel refuses.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        self.take(buffer, None)
+    }
+
+    /// The same on a socket that is connected to `peer`, and has nothing of others in its queue.
+    ///
+    /// # Errors
+    /// As for [`UdpSocket::receive`].
+    #[inline]
+    pub fn receive_of(
+        &mut self,
+        peer: SocketAddr,
+        buffer: &mut [u8],
+    ) -> io::Result<Option<Received>> {
+        self.take(buffer, Some(peer))
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        buffer: &mut [u8],
+        peer: Option<SocketAddr>,
+    ) -> io::Result<Option<Received>> {
         let mut from = SockAddr::empty();
         let mut control = Control([0; 96]);
         let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: all zeros are a valid `msghdr`.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_name = from.as_mut_ptr().cast();
-        message.msg_namelen = from.len();
+        if peer.is_none() {
+            message.msg_name = from.as_mut_ptr().cast();
+            message.msg_namelen = from.len();
+        }
         message.msg_iov = &raw mut piece;
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
@@ -293,7 +358,7 @@ impl UdpSocket {
         let len = done as usize;
         let merged = self.read_control(&message);
         let cut_off = message.msg_flags & libc::MSG_TRUNC != 0;
-        match from.get() {
+        match peer.or_else(|| from.get()) {
             Some(from) if !cut_off => {
                 let segment = merged.filter(|s| *s > 0).unwrap_or(len);
                 Ok(Some(Received { from, len, segment }))
@@ -387,7 +452,7 @@ mod tests {
         receiver.merge_received().unwrap();
         let bytes: Vec<u8> = (0..=255).cycle().take(10_500).collect();
         let to = receiver.local_addr().unwrap();
-        sender.send(&to, &bytes, 1000).unwrap();
+        sender.send(Some(&to), &bytes, 1000).unwrap();
         let mut buffer = vec![0; RECEIVE_MAX];
         let mut got = Vec::new();
         while let Some(received) = receiver.receive(&mut buffer).unwrap() {
@@ -404,9 +469,9 @@ mod tests {
         let mut receiver = socket("127.0.0.1:0");
         receiver.filter(&[Condition::u16_le(2, &[0x0403])]).unwrap();
         let to = receiver.local_addr().unwrap();
-        sender.send(&to, &[1, 2, 3, 5], 4).unwrap();
-        sender.send(&to, &[1, 2], 2).unwrap();
-        sender.send(&to, &[1, 2, 3, 4], 4).unwrap();
+        sender.send(Some(&to), &[1, 2, 3, 5], 4).unwrap();
+        sender.send(Some(&to), &[1, 2], 2).unwrap();
+        sender.send(Some(&to), &[1, 2, 3, 4], 4).unwrap();
         let mut buffer = [0; 100];
         let received = receiver.receive(&mut buffer).unwrap().unwrap();
         assert_eq!(&buffer[..received.len], [1, 2, 3, 4]);
@@ -418,7 +483,7 @@ mod tests {
         let sender = socket("127.0.0.1:0");
         let to = socket("127.0.0.1:0").local_addr().unwrap();
         let long = vec![0; 65_536];
-        let error = sender.send(&to, &long, 65_536).unwrap_err();
+        let error = sender.send(Some(&to), &long, 65_536).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
     }
 }

@@ -319,3 +319,42 @@ fn frames_of_a_udp_link_reach_it_while_it_has_been_asleep_for_long() {
     receive(&mut *b, 160);
     assert_eq!(b.counters().receive_dropped, 0);
 }
+
+#[test]
+fn a_single_peer_has_a_socket_of_its_own_and_others_are_heard_all_the_same() {
+    let config = SegmentConfig { nodes: 3, mtu: 1500, ipv4: true };
+    let Some(segment) = allowed(Segment::new(config)) else { return };
+    let mut links: Vec<_> = (0..3).map(|node| open(&segment, node, UDP)).collect();
+    let addresses: Vec<_> = links.iter().map(|link| link.info().addr).collect();
+    // The peer's port as the kernel shows it, behind its address.
+    let is_served = |peer: usize| {
+        let read = || std::fs::read_to_string("/proc/thread-self/net/udp");
+        let port = format!(":{:04X}", PORTS[peer]);
+        let table = segment.run(0, read).expect("readable");
+        table
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(2))
+            .any(|to| to.ends_with(&port))
+    };
+    let mut exchange = |peer: usize| {
+        for (from, to) in [(0, peer), (peer, 0)] {
+            send(&mut *links[from], addresses[to], 1, 100);
+            receive(&mut *links[to], 1);
+            assert_eq!(links[to].frame().from, addresses[from]);
+        }
+    };
+    for (peer, other) in [(1, 2), (2, 1), (1, 2)] {
+        (0..100).for_each(|_| exchange(peer));
+        assert!(is_served(peer) && !is_served(other));
+        exchange(other);
+        assert!(!is_served(peer) && !is_served(other));
+        exchange(peer);
+    }
+    // What came by the line and was not looked at is not lost when others follow.
+    (0..100).for_each(|_| exchange(1));
+    send(&mut *links[1], addresses[0], 3, 100);
+    send(&mut *links[2], addresses[0], 3, 100);
+    send(&mut *links[0], addresses[2], 1, 100);
+    receive(&mut *links[0], 6);
+    receive(&mut *links[2], 1);
+}

@@ -1,15 +1,18 @@
 //! The udp link: datagrams, many with one system call. It moves bulk fastest and needs no right.
 //!
-//! One socket, bound to an address of one interface, sends and receives. A second one, on a port
-//! that all processes share, hears what is multicast to everyone. Bursts are cut into datagrams by
+//! One socket, bound to an address of one interface, sends and receives; a second one on the same
+//! port does where there is but one peer (`line`). A third one, on a port that all processes share,
+//! hears what is multicast to everyone. Bursts are cut into datagrams by
 //! the kernel or the NIC (UDP_SEGMENT), and come merged (UDP_GRO); frames are then looked at one
 //! by one in the receive buffer.
+
+mod line;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use weft_sys::net::{Interface, IpAddress, errno};
+use weft_sys::net::{Interface, IpAddress, StepError, errno};
 use weft_sys::udp::{RECEIVE_MAX, SEGMENTS_MAX, SEND_MAX, UDP_HEADER_LEN, UdpConfig, UdpSocket};
 use weft_wire::{Burst, LinkAddr};
 
@@ -18,6 +21,7 @@ use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
 use crate::options::{LinkOptions, Wanted};
 use crate::packet::{at_most_wire_speed, check_length, count_sent, foreign};
 use crate::state::StateWatch;
+use line::Line;
 
 /// The IPv4 group of hello frames, from the range that stays within an organization.
 pub const EVERYONE_V4: Ipv4Addr = Ipv4Addr::new(239, 255, 87, 69);
@@ -32,15 +36,24 @@ const SEND_BUFFER: usize = 2 << 20;
 /// A smaller receive buffer than this loses frames under load, and is worth telling the user.
 pub const SMALL_RECEIVE_BUFFER: usize = 1 << 20;
 
-/// Calls that found nothing between two looks at the socket that found nothing lately.
+/// Calls that found nothing between two looks at the sockets that found nothing lately.
 const OTHER_EVERY: u32 = 8;
 /// Calls that found nothing between two looks at the interface's state.
 const STATE_EVERY: u32 = 64;
+
+/// Where datagrams come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ear {
+    Own,
+    Line,
+    Group,
+}
 
 /// A udp link on one interface.
 #[derive(Debug)]
 pub struct UdpLink {
     socket: UdpSocket,
+    line: Option<Line>,
     group: Option<UdpSocket>,
     info: LinkInfo,
     own: SocketAddr,
@@ -55,9 +68,9 @@ pub struct UdpLink {
     from: LinkAddr,
     counters: LinkCounters,
     idle: u32,
-    /// What came last came to the group.
-    by_group: bool,
-    /// Both sockets are to be asked.
+    /// Where the last one came in, or is expected.
+    last: Ear,
+    /// All sockets are to be asked.
     roused: bool,
     wanted: Wanted,
 }
@@ -108,19 +121,17 @@ impl UdpLink {
         }
         let _ = socket.grow_send_buffer(SEND_BUFFER);
         let segmentation = options.segmentation && socket.merge_received().is_ok();
+        let without = |what| move |error: &StepError| tracing::debug!(interface = name, %error, "no socket for {what}");
+        let line = Line::open(&socket, own, name).inspect_err(without("a single peer")).ok();
         let wanted = options.wanted();
-        let group = match open_group(interface, &own, options, &wanted) {
-            Ok(group) => {
-                // Rows of datagrams to everyone come like bursts to one.
-                let _ = group.grow_receive_buffer(RECEIVE_BUFFER);
-                let _ = options.segmentation.then(|| group.merge_received());
-                Some(group)
-            }
-            Err(error) => {
-                tracing::debug!(interface = name, %error, "cannot hear hello frames to everyone");
-                None
-            }
-        };
+        let group = open_group(interface, &own, options, &wanted);
+        let group = group.inspect_err(without("frames to everyone")).ok();
+        // Rows of datagrams to everyone come like bursts to one.
+        line.iter().map(|line| &line.socket).chain(&group).for_each(|socket| {
+            let _ = socket.grow_receive_buffer(RECEIVE_BUFFER);
+            let _ = socket.grow_send_buffer(SEND_BUFFER);
+            let _ = options.segmentation.then(|| socket.merge_received());
+        });
         // IPv6 finds no way to a group over an interface that cannot multicast; IPv4 does.
         let everyone = group.is_some()
             && (interface.multicast || own.is_ipv4())
@@ -129,6 +140,7 @@ impl UdpLink {
         let watch = StateWatch::new(name).map_err(io("watching its state"))?;
         Ok(UdpLink {
             socket,
+            line,
             group,
             info: describe(interface, own, everyone),
             own,
@@ -142,7 +154,7 @@ impl UdpLink {
             from: LinkAddr::Udp(own),
             counters: LinkCounters::default(),
             idle: 0,
-            by_group: false,
+            last: Ear::Own,
             roused: false,
             wanted,
         })
@@ -163,20 +175,26 @@ impl UdpLink {
     /// asked first, for what comes to everyone comes in rows, too.
     #[inline]
     fn refill(&mut self) -> Result<bool, LinkError> {
-        if self.receive(self.by_group) {
+        if self.receive(self.last) {
             return Ok(true);
         }
         self.idle = self.idle.wrapping_add(1);
         if self.idle.is_multiple_of(STATE_EVERY) {
             self.look_after()?;
         }
-        let everywhere = std::mem::take(&mut self.roused) || self.by_group;
-        if self.group.is_none() || !(everywhere || self.idle.is_multiple_of(OTHER_EVERY)) {
-            return Ok(false);
+        let others = match self.last {
+            Ear::Own if self.line.as_ref().is_some_and(Line::is_taken) => [Ear::Line, Ear::Group],
+            Ear::Own => [Ear::Group; 2],
+            Ear::Line => [Ear::Group, Ear::Own],
+            Ear::Group => [Ear::Own, Ear::Line],
+        };
+        if std::mem::take(&mut self.roused) || self.last == Ear::Group {
+            return Ok(others.into_iter().any(|ear| self.receive(ear)));
         }
-        let found = self.receive(!self.by_group);
-        self.by_group ^= found;
-        Ok(found)
+        // In turn: more than one call in a poll would keep the next frame waiting.
+        let turn = self.idle / OTHER_EVERY;
+        let now = self.idle.is_multiple_of(OTHER_EVERY);
+        Ok(now && self.receive(others[turn as usize % others.len()]))
     }
 
     /// Looks after the interface now and then while nothing arrives.
@@ -187,16 +205,22 @@ impl UdpLink {
 
     /// Receives from one of the sockets.
     #[inline]
-    fn receive(&mut self, group: bool) -> bool {
-        let socket = match &mut self.group {
-            Some(socket) if group => socket,
-            _ => &mut self.socket,
+    fn receive(&mut self, ear: Ear) -> bool {
+        let received = match (ear, &mut self.line, &mut self.group) {
+            (Ear::Own, ..) => self.socket.receive(&mut self.buffer),
+            (Ear::Line, Some(line), _) => line.receive(&mut self.buffer),
+            (Ear::Group, _, Some(group)) => group.receive(&mut self.buffer),
+            _ => Ok(None),
         };
-        match socket.receive(&mut self.buffer) {
+        match received {
             // What this link itself sent to everyone comes back over a loopback interface.
             Ok(Some(received)) if received.len > 0 && received.from != self.own => {
                 (self.at, self.end, self.segment) = (0, received.len, received.segment);
                 self.from = LinkAddr::Udp(received.from);
+                self.last = ear;
+                if ear != Ear::Group {
+                    self.note(&received.from);
+                }
                 true
             }
             Ok(_) => false,
@@ -208,13 +232,31 @@ impl UdpLink {
         }
     }
 
+    /// Something goes to or has come from a peer.
+    #[inline]
+    fn note(&mut self, peer: &SocketAddr) {
+        let Some(line) = &mut self.line else { return };
+        if line.note(peer) {
+            // What comes next comes there, or is left there from the one before.
+            self.last = Ear::Line;
+            self.roused = true;
+        }
+    }
+
     /// Sends a burst; says how many frames were taken and why not more.
     #[inline]
     fn send_to(&mut self, to: &SocketAddr, burst: &Burst) -> (usize, Option<io::Error>) {
         let (count, stride) = (burst.count(), burst.stride());
+        if !to.ip().is_multicast() {
+            self.note(to);
+        }
+        let (socket, to) = match &self.line {
+            Some(line) if line.serves(to) => (&line.socket, None),
+            _ => (&self.socket, Some(to)),
+        };
         if count == 1 || self.segmentation {
             self.counters.send_calls += 1;
-            match self.socket.send(to, burst.bytes(), stride) {
+            match socket.send(to, burst.bytes(), stride) {
                 Ok(()) => return (count, None),
                 Err(error) if count == 1 || !cannot_segment(&error) => return (0, Some(error)),
                 Err(error) => {
@@ -223,7 +265,7 @@ impl UdpLink {
                 }
             }
         }
-        let sent = self.socket.send_many(to, burst.bytes(), stride);
+        let sent = socket.send_many(to, burst.bytes(), stride);
         self.counters.send_calls += sent.calls as u64;
         (sent.frames, sent.error)
     }
@@ -241,7 +283,7 @@ fn open_group(
     own: &SocketAddr,
     options: &LinkOptions,
     wanted: &Wanted,
-) -> Result<UdpSocket, weft_sys::net::StepError> {
+) -> Result<UdpSocket, StepError> {
     let bind = everyone_addr(interface, own, options);
     let config = UdpConfig { bind, shared: true, interface: Some(&interface.name) };
     let socket = UdpSocket::open(&config)?;
@@ -249,7 +291,7 @@ fn open_group(
     let joined = joined.and_then(|()| socket.filter(&wanted.conditions()));
     match joined {
         Ok(()) => Ok(socket),
-        Err(cause) => Err(weft_sys::net::StepError { doing: "joining the group", cause }),
+        Err(cause) => Err(StepError { doing: "joining the group", cause }),
     }
 }
 
@@ -360,6 +402,7 @@ impl Link for UdpLink {
 
     fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
         each(self.socket.as_fd());
+        self.line.iter().for_each(|line| each(line.socket.as_fd()));
         self.group.iter().for_each(|group| each(group.as_fd()));
     }
 
@@ -380,7 +423,8 @@ impl Link for UdpLink {
     }
 
     fn counters(&self) -> LinkCounters {
-        let group = self.group.as_ref().map_or(0, UdpSocket::dropped);
-        LinkCounters { receive_dropped: self.socket.dropped() + group, ..self.counters }
+        let others = [self.group.as_ref(), self.line.as_ref().map(|line| &line.socket)];
+        let others: u64 = others.into_iter().flatten().map(UdpSocket::dropped).sum();
+        LinkCounters { receive_dropped: self.socket.dropped() + others, ..self.counters }
     }
 }
