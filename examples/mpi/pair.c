@@ -6,8 +6,8 @@
  *   mpicc -O2 pair.c -o pair && mpiexec -n 2 ./pair NAME MS lat 8 4096 bw 1048576
  *
  * Arguments: the name to write as the device, milliseconds per figure, then the names of benchmarks
- * (lat, bw, barrier, bcast, cast, allreduce, put, fadd), each followed by message sizes in
- * bytes. Sizes mean nothing to barrier and fadd.
+ * (lat, bw, barrier, bcast, cast, allreduce, put, lput, fadd), each followed by message sizes
+ * in bytes. Sizes mean nothing to barrier and fadd.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -134,25 +134,26 @@ static void allreduces(char *buf, int bytes, long times)
 }
 
 /* Memory that the others reach; made when it is first wanted. */
-static MPI_Win window = MPI_WIN_NULL;
-#define WINDOW_BYTES (1 << 20)
+/* A window whose epoch is open throughout, and one that is locked for each access. */
+static MPI_Win opened = MPI_WIN_NULL, locked = MPI_WIN_NULL;
 
-static void open_window(void)
+static void make(MPI_Win *window)
 {
     char *base;
 
-    if (window != MPI_WIN_NULL)
+    if (*window != MPI_WIN_NULL)
         return;
-    MPI_Win_allocate(WINDOW_BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    MPI_Win_allocate(WINDOW_BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, window);
     memset(base, 0, WINDOW_BYTES);
-    MPI_Win_lock_all(0, window);
+    if (window == &opened)
+        MPI_Win_lock_all(0, opened);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /*
- * So many operations on their memory, each flushed before the next begins, while the others wait in
- * a receive: passive targets that make progress. (MPICH over tcp ends a flush when the data has
- * left, not when the target has it.)
+ * So many operations on their memory, each complete before the next begins, while the others wait
+ * in a receive: passive targets that make progress. (MPICH over tcp ends a flush when the data has
+ * left, not when the target has it; an unlock it ends when the target has the data.)
  */
 #define ACCESSES 32
 static void wait_for_rank_0(void)
@@ -168,10 +169,21 @@ static void wait_for_rank_0(void)
 
 static void puts_flushed(char *buf, int bytes, long times)
 {
-    open_window();
+    make(&opened);
     for (long i = 0; rank == 0 && i < times * ACCESSES; i++) {
-        MPI_Put(buf, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, window);
-        MPI_Win_flush(1, window);
+        MPI_Put(buf, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, opened);
+        MPI_Win_flush(1, opened);
+    }
+    wait_for_rank_0();
+}
+
+static void puts_locked(char *buf, int bytes, long times)
+{
+    make(&locked);
+    for (long i = 0; rank == 0 && i < times * ACCESSES; i++) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, locked);
+        MPI_Put(buf, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, locked);
+        MPI_Win_unlock(1, locked);
     }
     wait_for_rank_0();
 }
@@ -181,10 +193,10 @@ static void fetches(char *buf, int bytes, long times)
     (void)buf, (void)bytes;
     long one = 1, before = 0;
 
-    open_window();
+    make(&opened);
     for (long i = 0; rank == 0 && i < times * ACCESSES; i++) {
-        MPI_Fetch_and_op(&one, &before, MPI_LONG, 1, 8, MPI_SUM, window);
-        MPI_Win_flush(1, window);
+        MPI_Fetch_and_op(&one, &before, MPI_LONG, 1, 8, MPI_SUM, opened);
+        MPI_Win_flush(1, opened);
     }
     wait_for_rank_0();
 }
@@ -198,8 +210,8 @@ static const struct bench {
     {"lat", "rtt_us", there_and_back}, {"bw", "bandwidth_mb_s", windows},
     {"barrier", "time_us", barriers},  {"allreduce", "time_us", allreduces},
     {"cast", "bandwidth_mb_s", broadcasts},
-    {"put", "time_us", puts_flushed},  {"fadd", "time_us", fetches},
-    {"bcast", "time_us", bcasts},
+    {"put", "time_us", puts_flushed},  {"lput", "time_us", puts_locked},
+    {"fadd", "time_us", fetches},      {"bcast", "time_us", bcasts},
 };
 #define BENCHES (sizeof benches / sizeof *benches)
 
@@ -252,7 +264,8 @@ static void measure(const struct bench *bench, int bytes, double ms)
     printf("{\"bench\":\"%s\",\"device\":\"%s\",\"ranks\":%d,\"bytes\":%d,", bench->name, device,
            ranks, bytes);
     int at_once = once == windows ? WINDOW : once == broadcasts ? BROADCASTS : 0;
-    int in_turn = once == bcasts ? ranks : once == puts_flushed || once == fetches ? ACCESSES : 1;
+    int accesses = once == puts_flushed || once == puts_locked || once == fetches;
+    int in_turn = once == bcasts ? ranks : accesses ? ACCESSES : 1;
     if (at_once)
         printf("\"bandwidth_mb_s\":%.3f}\n", (double)bytes * at_once / (total / rounds));
     else
@@ -289,10 +302,12 @@ int main(int argc, char **argv)
         else if (bench)
             measure(bench, atoi(argv[i]), atof(argv[2]));
     }
-    if (window != MPI_WIN_NULL) {
-        MPI_Win_unlock_all(window);
-        MPI_Win_free(&window);
+    if (opened != MPI_WIN_NULL) {
+        MPI_Win_unlock_all(opened);
+        MPI_Win_free(&opened);
     }
+    if (locked != MPI_WIN_NULL)
+        MPI_Win_free(&locked);
     free(samples);
     MPI_Finalize();
     return 0;

@@ -21,7 +21,7 @@ const RUNS: [(Option<Reach>, u32, &str, &str); 4] = [
     (None, 2, FULL, "lat 8 1024 16384 262144 1048576 bw 64 1024 16384 262144 1048576"),
     (None, 2, "barrier 0 allreduce 8", ""),
     (Some(Reach::Within), CROWD, "barrier 0", ""),
-    (Some(Reach::Between), 2, "put 8 fadd 8", ""),
+    (Some(Reach::Between), 2, "put 8 lput 8 fadd 8", ""),
 ];
 
 /// What is measured among nodes on a switch: on Weft with and without its collective operations.
@@ -171,7 +171,8 @@ pub fn targets() -> Vec<Target> {
         same("in a node 1 MiB window, Open MPI", "bw", M, OpenMpi, within, AtLeast(1.0)),
         ranks(CROWD, same("barrier of 32, MPICH", "barrier", 0, Mpich, within, AtMost(0.01))),
         ranks(CROWD, same("barrier of 32, Open MPI", "barrier", 0, OpenMpi, within, AtMost(1.0))),
-        same("Ethernet put of 8 B, MPICH", "put", 8, Mpich, between, AtMost(0.5)),
+        same("Ethernet put of 8 B with its lock, MPICH", "lput", 8, Mpich, between, AtMost(0.5)),
+        same("Ethernet put of 8 B, flushed, MPICH", "put", 8, Mpich, between, AtMost(0.5)),
         same("Ethernet fetch-and-add, MPICH", "fadd", 8, Mpich, between, AtMost(0.5)),
     ]);
     // Weft's own collective operations against the library's, both on Weft.
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn every_target_names_a_contender() {
         let all = targets();
-        assert_eq!(all.len(), 24);
+        assert_eq!(all.len(), 25);
         let own = |t: &&Target| t.ours.device.contains("collectives");
         assert!(all.iter().filter(own).all(|t| t.base.device.contains("weft, nodes")));
         let others = || all.iter().filter(|t| !own(t));

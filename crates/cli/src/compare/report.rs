@@ -41,7 +41,7 @@ pub fn json(figures: &[Figure], targets: &[Target]) {
 }
 
 /// Benchmarks that have tables of their own, and what those are called.
-const TABLES: [(&str, &str); 9] = [
+const TABLES: [(&str, &str); 10] = [
     ("lat", "there and back, median"),
     ("bw", "windows of 32 messages"),
     ("barrier", "barrier, median"),
@@ -50,6 +50,7 @@ const TABLES: [(&str, &str); 9] = [
     ("group", "ordered messages"),
     ("allreduce", "sum over all ranks, median"),
     ("put", "remote write, complete, median"),
+    ("lput", "remote write with its lock, median"),
     ("fadd", "remote fetch-and-add, median"),
 ];
 
