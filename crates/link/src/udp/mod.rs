@@ -121,11 +121,14 @@ impl UdpLink {
         }
         let _ = socket.grow_send_buffer(SEND_BUFFER);
         let segmentation = options.segmentation && socket.merge_received().is_ok();
-        let without = |what| move |error: &StepError| tracing::debug!(interface = name, %error, "no socket for {what}");
-        let line = Line::open(&socket, own, name).inspect_err(without("a single peer")).ok();
+        let missing = |whose: &str, error: &StepError| {
+            tracing::debug!(interface = name, %error, "no socket for {whose} frames");
+        };
+        let line = Line::open(&socket, own, name);
+        let line = line.inspect_err(|error| missing("a single peer's", error)).ok();
         let wanted = options.wanted();
         let group = open_group(interface, &own, options, &wanted);
-        let group = group.inspect_err(without("frames to everyone")).ok();
+        let group = group.inspect_err(|error| missing("everyone's", error)).ok();
         // Rows of datagrams to everyone come like bursts to one.
         line.iter().map(|line| &line.socket).chain(&group).for_each(|socket| {
             let _ = socket.grow_receive_buffer(RECEIVE_BUFFER);
