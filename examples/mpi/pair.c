@@ -133,8 +133,9 @@ static void allreduces(char *buf, int bytes, long times)
         MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Memory that the others reach; made when it is first wanted. */
-/* A window whose epoch is open throughout, and one that is locked for each access. */
+/* Memory that the others reach, made when it is first wanted. */
+#define WINDOW_BYTES (1 << 20)
+/* One whose epoch is open throughout, and one that is locked for each access. */
 static MPI_Win opened = MPI_WIN_NULL, locked = MPI_WIN_NULL;
 
 static void make(MPI_Win *window)
