@@ -81,6 +81,29 @@ fn programs_run_on_weft_between_nodes_whatever_the_cable_does() {
     }
 }
 
+#[test]
+fn the_benchmark_that_libraries_are_compared_by_gives_each_figure() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let options = on_weft(&file);
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    let words = "lat 8 bw 1024 barrier 0 allreduce 8 cast 8 put 8 lput 8 fadd 0 bcast 8";
+    for mpi in Mpi::all() {
+        let program = mpi.compile("pair", &["../../examples/mpi/pair.c"], FOLDER);
+        let run = Run { options: &options, lab: Some(&lab), ..here(2) };
+        let all: Vec<&str> = ["x", "2"].into_iter().chain(words.split(' ')).collect();
+        let done = run.output(&program, &all);
+        let said = String::from_utf8_lossy(&done.stdout);
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{}: {said}{errors}", mpi.name);
+        let begins =
+            |(line, word): (&str, &&str)| line.starts_with(&format!("{{\"bench\":\"{word}\""));
+        let benches: Vec<&str> = words.split(' ').step_by(2).collect();
+        assert_eq!(said.lines().count(), benches.len(), "{}: {said}{errors}", mpi.name);
+        assert!(said.lines().zip(&benches).all(begins), "{}: {said}", mpi.name);
+    }
+}
+
 /// With a session for each rank or node, Linux would share the cores out by session, and ranks that
 /// wait politely would stand still until others take them for dead.
 #[test]
