@@ -336,25 +336,60 @@ fn a_single_peer_has_a_socket_of_its_own_and_others_are_heard_all_the_same() {
             .filter_map(|line| line.split_whitespace().nth(2))
             .any(|to| to.ends_with(&port))
     };
-    let mut exchange = |peer: usize| {
+    let exchange = |links: &mut [Box<dyn Link>], peer: usize| {
         for (from, to) in [(0, peer), (peer, 0)] {
+            // It has looked before the frame was there.
+            (0..3).for_each(|_| assert!(!links[to].poll().expect("up")));
             send(&mut *links[from], addresses[to], 1, 100);
             receive(&mut *links[to], 1);
             assert_eq!(links[to].frame().from, addresses[from]);
         }
     };
     for (peer, other) in [(1, 2), (2, 1), (1, 2)] {
-        (0..100).for_each(|_| exchange(peer));
+        (0..100).for_each(|_| exchange(&mut links, peer));
         assert!(is_served(peer) && !is_served(other));
-        exchange(other);
+        exchange(&mut links, other);
         assert!(!is_served(peer) && !is_served(other));
-        exchange(peer);
+        exchange(&mut links, peer);
     }
+    // A flood by the line keeps nobody out.
+    (0..100).for_each(|_| exchange(&mut links, 1));
+    (0..1000).for_each(|_| send(&mut *links[1], addresses[0], 1, 100));
+    send(&mut *links[2], addresses[0], 1, 100);
+    let mut heard = || {
+        receive(&mut *links[0], 1);
+        links[0].frame().from
+    };
+    let before = (0..1001).take_while(|_| heard() == addresses[1]).count();
+    assert!(before < 300, "{before} others came first");
+    receive(&mut *links[0], 1000 - before);
     // What came by the line and was not looked at is not lost when others follow.
-    (0..100).for_each(|_| exchange(1));
+    (0..100).for_each(|_| exchange(&mut links, 1));
     send(&mut *links[1], addresses[0], 3, 100);
     send(&mut *links[2], addresses[0], 3, 100);
     send(&mut *links[0], addresses[2], 1, 100);
     receive(&mut *links[0], 6);
     receive(&mut *links[2], 1);
+}
+
+#[test]
+fn datagrams_to_a_single_peer_that_is_gone_are_lost_as_on_a_wire() {
+    let Some(segment) = pair(UDP) else { return };
+    let (mut a, mut b) = (open(&segment, 0, UDP), open(&segment, 1, UDP));
+    let (to, back) = (b.info().addr, a.info().addr);
+    for _ in 0..100 {
+        send(&mut *a, to, 1, 100);
+        receive(&mut *b, 1);
+        send(&mut *b, back, 1, 100);
+        receive(&mut *a, 1);
+    }
+    drop(b);
+    for _ in 0..50 {
+        send(&mut *a, to, 1, 100);
+        send(&mut *a, to, 1, 100);
+        assert!(!a.poll().expect("the link is up"));
+    }
+    let mut b = open(&segment, 1, UDP);
+    send(&mut *a, to, 1, 100);
+    receive(&mut *b, 1);
 }

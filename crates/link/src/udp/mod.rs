@@ -2,9 +2,9 @@
 //!
 //! One socket, bound to an address of one interface, sends and receives; a second one on the same
 //! port does where there is but one peer (`line`). A third one, on a port that all processes share,
-//! hears what is multicast to everyone. Bursts are cut into datagrams by
-//! the kernel or the NIC (UDP_SEGMENT), and come merged (UDP_GRO); frames are then looked at one
-//! by one in the receive buffer.
+//! hears what is multicast to everyone. Bursts are cut into datagrams by the kernel or the NIC
+//! (UDP_SEGMENT), and come merged (UDP_GRO); frames are then looked at one by one in the receive
+//! buffer.
 
 mod line;
 
@@ -38,6 +38,8 @@ pub const SMALL_RECEIVE_BUFFER: usize = 1 << 20;
 
 /// Calls that found nothing between two looks at the sockets that found nothing lately.
 const OTHER_EVERY: u32 = 8;
+/// Calls between two looks at these whatever the first one has: nobody is kept out by a flood.
+const FAIR_EVERY: u32 = 256;
 /// Calls that found nothing between two looks at the interface's state.
 const STATE_EVERY: u32 = 64;
 
@@ -67,6 +69,7 @@ pub struct UdpLink {
     segment: usize,
     from: LinkAddr,
     counters: LinkCounters,
+    calls: u32,
     idle: u32,
     /// Where the last one came in, or is expected.
     last: Ear,
@@ -156,6 +159,7 @@ impl UdpLink {
             segment: 0,
             from: LinkAddr::Udp(own),
             counters: LinkCounters::default(),
+            calls: 0,
             idle: 0,
             last: Ear::Own,
             roused: false,
@@ -178,26 +182,46 @@ impl UdpLink {
     /// asked first, for what comes to everyone comes in rows, too.
     #[inline]
     fn refill(&mut self) -> Result<bool, LinkError> {
+        self.calls = self.calls.wrapping_add(1);
+        if self.calls.is_multiple_of(FAIR_EVERY) && self.receive_elsewhere() {
+            return Ok(true);
+        }
         if self.receive(self.last) {
             return Ok(true);
+        }
+        let taken = self.line.as_ref().is_some_and(Line::is_taken);
+        if self.last == Ear::Line && !taken {
+            // Nothing is left there.
+            self.last = Ear::Own;
+            if self.receive(Ear::Own) {
+                return Ok(true);
+            }
         }
         self.idle = self.idle.wrapping_add(1);
         if self.idle.is_multiple_of(STATE_EVERY) {
             self.look_after()?;
         }
-        let others = match self.last {
-            Ear::Own if self.line.as_ref().is_some_and(Line::is_taken) => [Ear::Line, Ear::Group],
-            Ear::Own => [Ear::Group; 2],
-            Ear::Line => [Ear::Group, Ear::Own],
-            Ear::Group => [Ear::Own, Ear::Line],
-        };
         if std::mem::take(&mut self.roused) || self.last == Ear::Group {
-            return Ok(others.into_iter().any(|ear| self.receive(ear)));
+            return Ok(self.receive_elsewhere());
+        }
+        if !self.idle.is_multiple_of(OTHER_EVERY) {
+            return Ok(false);
         }
         // In turn: more than one call in a poll would keep the next frame waiting.
-        let turn = self.idle / OTHER_EVERY;
-        let now = self.idle.is_multiple_of(OTHER_EVERY);
-        Ok(now && self.receive(others[turn as usize % others.len()]))
+        let first = taken && (self.idle / OTHER_EVERY).is_multiple_of(2);
+        Ok(self.receive(self.others()[usize::from(!first)]))
+    }
+
+    fn others(&self) -> [Ear; 2] {
+        match self.last {
+            Ear::Own => [Ear::Line, Ear::Group],
+            Ear::Line => [Ear::Own, Ear::Group],
+            Ear::Group => [Ear::Own, Ear::Line],
+        }
+    }
+
+    fn receive_elsewhere(&mut self) -> bool {
+        self.others().into_iter().any(|ear| self.receive(ear))
     }
 
     /// Looks after the interface now and then while nothing arrives.
@@ -259,7 +283,12 @@ impl UdpLink {
         };
         if count == 1 || self.segmentation {
             self.counters.send_calls += 1;
-            match socket.send(to, burst.bytes(), stride) {
+            let mut done = socket.send(to, burst.bytes(), stride);
+            if done.as_ref().is_err_and(is_refused) {
+                // Said of a datagram before this one, which was not sent.
+                done = socket.send(to, burst.bytes(), stride);
+            }
+            match done {
                 Ok(()) => return (count, None),
                 Err(error) if count == 1 || !cannot_segment(&error) => return (0, Some(error)),
                 Err(error) => {
@@ -332,6 +361,12 @@ fn describe(interface: &Interface, own: SocketAddr, everyone: Option<LinkAddr>) 
         integrity: true,
         free_poll: false,
     }
+}
+
+/// Whether an error says that an earlier datagram has found no socket at the peer, which only a
+/// connected socket learns.
+fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionRefused
 }
 
 /// Whether an error says that the kernel or the interface cannot cut a burst into datagrams.
