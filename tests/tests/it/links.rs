@@ -320,6 +320,18 @@ fn frames_of_a_udp_link_reach_it_while_it_has_been_asleep_for_long() {
     assert_eq!(b.counters().receive_dropped, 0);
 }
 
+/// A frame from the first link to another one, and one back.
+fn exchange(links: &mut [Box<dyn Link>], peer: usize) {
+    for (from, to) in [(0, peer), (peer, 0)] {
+        let (own, other) = (links[from].info().addr, links[to].info().addr);
+        // It has looked before the frame was there.
+        (0..3).for_each(|_| assert!(!links[to].poll().expect("up")));
+        send(&mut *links[from], other, 1, 100);
+        receive(&mut *links[to], 1);
+        assert_eq!(links[to].frame().from, own);
+    }
+}
+
 #[test]
 fn a_single_peer_has_a_socket_of_its_own_and_others_are_heard_all_the_same() {
     let config = SegmentConfig { nodes: 3, mtu: 1500, ipv4: true };
@@ -335,15 +347,6 @@ fn a_single_peer_has_a_socket_of_its_own_and_others_are_heard_all_the_same() {
             .lines()
             .filter_map(|line| line.split_whitespace().nth(2))
             .any(|to| to.ends_with(&port))
-    };
-    let exchange = |links: &mut [Box<dyn Link>], peer: usize| {
-        for (from, to) in [(0, peer), (peer, 0)] {
-            // It has looked before the frame was there.
-            (0..3).for_each(|_| assert!(!links[to].poll().expect("up")));
-            send(&mut *links[from], addresses[to], 1, 100);
-            receive(&mut *links[to], 1);
-            assert_eq!(links[to].frame().from, addresses[from]);
-        }
     };
     for (peer, other) in [(1, 2), (2, 1), (1, 2)] {
         (0..100).for_each(|_| exchange(&mut links, peer));
@@ -375,15 +378,10 @@ fn a_single_peer_has_a_socket_of_its_own_and_others_are_heard_all_the_same() {
 #[test]
 fn datagrams_to_a_single_peer_that_is_gone_are_lost_as_on_a_wire() {
     let Some(segment) = pair(UDP) else { return };
-    let (mut a, mut b) = (open(&segment, 0, UDP), open(&segment, 1, UDP));
-    let (to, back) = (b.info().addr, a.info().addr);
-    for _ in 0..100 {
-        send(&mut *a, to, 1, 100);
-        receive(&mut *b, 1);
-        send(&mut *b, back, 1, 100);
-        receive(&mut *a, 1);
-    }
-    drop(b);
+    let mut links = vec![open(&segment, 0, UDP), open(&segment, 1, UDP)];
+    (0..100).for_each(|_| exchange(&mut links, 1));
+    let to = links.pop().expect("two").info().addr;
+    let mut a = links.pop().expect("two");
     for _ in 0..50 {
         send(&mut *a, to, 1, 100);
         send(&mut *a, to, 1, 100);

@@ -171,7 +171,8 @@ fn preload(args: &Args, provider: Option<&Provider>) -> Result<Option<Preload>, 
             let why = "--collectives goes with Weft only: leave out --transport own";
             Err(CliError::Usage(why.into()))
         }
-        _ => Ok(Preload::find(args.provider.as_deref())),
+        (Some(provider), _) => Ok(provider.preload().ok()),
+        (None, _) => Ok(Preload::find(args.provider.as_deref())),
     }
 }
 

@@ -16,11 +16,11 @@ const ROW: u32 = 64;
 pub(super) struct Line {
     pub(super) socket: UdpSocket,
     own: SocketAddr,
-    /// Who has it; the link's own address where nobody does.
-    to: SocketAddr,
     /// The last exchange was with this peer, and so were `row` before it.
     with: SocketAddr,
     row: u32,
+    /// That peer has it; else it is connected to the link's own address.
+    taken: bool,
     /// Nothing of who had it before is in its queue.
     empty: bool,
 }
@@ -33,19 +33,19 @@ impl Line {
         interface: &str,
     ) -> Result<Line, StepError> {
         let socket = link.twin(Some(interface))?;
-        Ok(Line { socket, own, to: own, with: own, row: 0, empty: false })
+        Ok(Line { socket, own, with: own, row: 0, taken: false, empty: false })
     }
 
     /// Whether what goes to `peer` goes by the line.
     #[inline]
     pub(super) fn serves(&self, peer: &SocketAddr) -> bool {
-        self.to == *peer
+        self.taken && self.with == *peer
     }
 
     /// Whether a peer has it.
     #[inline]
     pub(super) fn is_taken(&self) -> bool {
-        self.to != self.own
+        self.taken
     }
 
     /// Something goes to or has come from `peer`; `true`: the line has another peer now, or none.
@@ -55,20 +55,20 @@ impl Line {
             return self.begin(peer);
         }
         self.row = self.row.saturating_add(1);
-        self.row == ROW && self.give(*peer)
+        self.row == ROW && self.give(true)
     }
 
     #[cold]
     fn begin(&mut self, peer: &SocketAddr) -> bool {
         (self.with, self.row) = (*peer, 0);
-        self.is_taken() && self.give(self.own)
+        self.taken && self.give(false)
     }
 
-    /// Connects it. What had come before stays in its queue.
+    /// Connects it to the peer, or to nobody. What had come before stays in its queue.
     #[cold]
-    fn give(&mut self, to: SocketAddr) -> bool {
-        let done = self.socket.connect(&to);
-        self.to = if done.is_ok() { to } else { self.own };
+    fn give(&mut self, taken: bool) -> bool {
+        let to = if taken { self.with } else { self.own };
+        self.taken = self.socket.connect(&to).is_ok() && taken;
         self.empty = false;
         true
     }
@@ -76,8 +76,8 @@ impl Line {
     /// See [`UdpSocket::receive`]. The kernel is not asked for the sender where it is known.
     #[inline]
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
-        if self.empty && self.is_taken() {
-            return self.socket.receive_of(self.to, buffer);
+        if self.empty && self.taken {
+            return self.socket.receive_of(self.with, buffer);
         }
         let received = self.socket.receive(buffer);
         self.empty = matches!(received, Ok(None));

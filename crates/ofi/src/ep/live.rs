@@ -60,11 +60,13 @@ impl Bound {
         COUNTED.iter().enumerate().filter(move |(_, f)| flags & **f != 0).map(|(i, _)| i)
     }
 
+    fn queues(&self) -> impl Iterator<Item = &Queue> {
+        [&self.transmit, &self.receive].into_iter().flatten().map(|told| &*told.queue)
+    }
+
     /// Everything that depends on the endpoint.
     pub fn each(&self, mut f: impl FnMut(&crate::wait::Sources)) {
-        for told in [&self.transmit, &self.receive].into_iter().flatten() {
-            f(told.queue.sources());
-        }
+        self.queues().for_each(|queue| f(queue.sources()));
         for counter in self.counters.iter().flatten() {
             f(counter.sources());
         }
@@ -258,8 +260,7 @@ impl Live {
     /// Makes progress; whether there is something that nobody has taken out of its queues.
     pub fn has_news(&self) -> bool {
         self.progress();
-        let Some(bound) = self.bound.get() else { return false };
-        [&bound.transmit, &bound.receive].into_iter().flatten().any(|told| told.queue.any())
+        self.bound.get().is_some_and(|bound| bound.queues().any(Queue::any))
     }
 
     fn tell(&self, bound: &Bound, state: &mut State, occurrence: Occurrence) {
