@@ -175,10 +175,11 @@ impl Contender {
         Ok(figures)
     }
 
-    /// `weft run` with `n` ranks, here or on the two nodes.
+    /// `weft run` with `n` ranks, here or on the nodes. Each stays on a processor, as the ranks of
+    /// MPI libraries do in their benchmark: else Linux takes some 0.1 s to share many ranks out.
     fn weft_run(&self, arena: &Arena<'_>, n: u32) -> Result<Command, CliError> {
         let mut command = Command::new(own_program()?);
-        command.args(["run", "-n", &n.to_string()]);
+        command.args(["run", "--bind", "core", "-n", &n.to_string()]);
         let lab = match self.reach {
             Reach::Within => None,
             Reach::Between => arena.place.as_lab(),
