@@ -228,7 +228,7 @@ impl<W: Work> Station<W> {
                 if let Some(found) = step(&mut work, now) {
                     self.count_brisk();
                     if polls == CROWDED_POLLS && round > 0 {
-                        self.patience(|p| p.ended(round));
+                        self.patience(Patience::ended);
                     }
                     if slept {
                         self.patience(|p| p.slept(now - started));

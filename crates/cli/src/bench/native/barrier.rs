@@ -41,8 +41,8 @@ pub struct BarrierArgs {
     svg: Option<PathBuf>,
 }
 
-/// Before anything is measured, ns.
-const WARM_NS: u64 = 20_000_000;
+/// Before anything is measured, ns: many ranks on few processors take 0.1 s to find their pace.
+const WARM_NS: u64 = 150_000_000;
 /// All ways are measured in turn, so often: what else the cores have to do changes.
 const ROUNDS: u64 = 8;
 /// Barriers without work between them are timed so many at a time.
@@ -230,17 +230,16 @@ impl Contest<'_> {
 /// Warms up, and agrees on the number of blocks.
 fn agree(group: &Group<'_>, plan: &Block, steps: u64, ms: u64) -> Result<u64, Error> {
     let endpoint = group.endpoint();
-    let started = now_ns();
-    let mut warmed = 0u64;
+    let warm_at = now_ns() + WARM_NS;
     loop {
+        let started = now_ns();
         block(group, plan, steps, |_, _, _| {})?;
-        warmed += 1;
-        let took_ns = now_ns() - started;
+        let ended = now_ns();
         // Rank 0 says: 0 for more, else the number of blocks.
         let mut word = [0; 8];
         if group.rank() == 0 {
-            if took_ns >= WARM_NS && group.is_settled() {
-                let fit = ms * 1_000_000 * warmed / took_ns;
+            if ended >= warm_at && group.is_settled() {
+                let fit = ms * 1_000_000 / (ended - started).max(1);
                 word = fit.clamp(1, 100_000).to_le_bytes();
             }
             for rank in 1..plan.size {
