@@ -8,11 +8,10 @@ use weft_wire::LinkId;
 
 use crate::time::Instant;
 
-/// So often a peer is asked; then it is taken for deaf until something changes.
-const TRIES: u32 = 8;
-
-/// The pause after the first try, ns; it doubles.
+/// The pause after the first try, ns; it doubles so often, up to one second. There is no last try: a
+/// peer may have been without a processor, or not yet in the group, for as long as one likes.
 const PAUSE_NS: u64 = 500_000;
+const DOUBLINGS_MAX: u32 = 11;
 
 /// See the module's page.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,11 +43,11 @@ impl Hearing {
     /// Whether to ask now, where these links lead to it: not if it hears over all of them. Counts
     /// as asked.
     pub fn ask(&mut self, now: Instant, links: u32) -> bool {
-        if links & !self.over == 0 || self.tries >= TRIES || now < self.next_at {
+        if links & !self.over == 0 || now < self.next_at {
             return false;
         }
         self.next_at = now.plus(PAUSE_NS << self.tries);
-        self.tries += 1;
+        self.tries = (self.tries + 1).min(DOUBLINGS_MAX);
         true
     }
 }
@@ -71,14 +70,16 @@ mod tests {
                 asked.push(ms);
             }
         }
-        assert_eq!(asked.len(), TRIES as usize);
         assert!(asked.windows(3).all(|w| w[2] - w[1] >= w[1] - w[0]), "{asked:?}");
+        let pauses = asked.windows(2).map(|w| w[1] - w[0]);
+        assert!((17..=20).contains(&asked.len()) && pauses.max() < Some(1100), "{asked:?}");
         hearing.note(LinkId(3));
         assert_eq!(hearing.over(), 8);
         let late = Instant(u64::MAX / 2);
         assert!(!hearing.ask(late, 0b1000), "it hears over that link");
-        assert!(!hearing.ask(late, 0b1100), "over the other it is deaf");
-        hearing.doubt(LinkId(2));
-        assert!(!hearing.ask(late, 0b1000) && hearing.ask(late, 0b1100));
+        assert!(hearing.ask(late, 0b1100), "over the other it has not answered");
+        assert!(!hearing.ask(late.plus(1_000_000), 0b1100), "it has just been asked");
+        hearing.doubt(LinkId(3));
+        assert!(hearing.ask(late.plus(2_000_000_000), 0b1000));
     }
 }
