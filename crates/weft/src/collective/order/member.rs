@@ -42,16 +42,11 @@ pub struct Delivery {
     pub bytes: Vec<u8>,
 }
 
-/// Who comes so much too late has been away, and does nothing again before it has heard what has
-/// come meanwhile, ns.
-const AWAY_NS: u64 = 200_000;
-
 /// Something that is done again after a time without progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Retry {
     pub(super) at: Option<u64>,
     pub(super) tries: u32,
-    was_away: bool,
 }
 
 impl Retry {
@@ -62,7 +57,7 @@ impl Retry {
 
     /// Begins anew: there is progress.
     pub(super) fn restart(&mut self, at: u64) {
-        *self = Retry { at: Some(at), ..Retry::default() };
+        *self = Retry { at: Some(at), tries: 0 };
     }
 
     pub(super) fn clear(&mut self) {
@@ -71,12 +66,9 @@ impl Retry {
 
     /// Whether its time has come; then the next time is set, each time twice as late.
     pub(super) fn due(&mut self, now_ns: u64, patience_ns: u64) -> bool {
-        let Some(late_ns) = self.at.and_then(|at| now_ns.checked_sub(at)) else { return false };
-        if late_ns >= AWAY_NS && !std::mem::replace(&mut self.was_away, true) {
-            self.at = Some(now_ns + AWAY_NS);
+        if self.at.is_none_or(|at| at > now_ns) {
             return false;
         }
-        self.was_away = false;
         self.at = Some(now_ns + (patience_ns << self.tries.min(DOUBLINGS_MAX)));
         self.tries = self.tries.saturating_add(1);
         true
@@ -299,11 +291,7 @@ impl Member {
             self.sequencer.begin(self.delivered);
             if reign != self.me {
                 self.push((To::One(reign), Out::Status));
-                self.greet = Retry {
-                    at: Some(now_ns + self.limits.patience_ns),
-                    tries: 1,
-                    ..Retry::default()
-                };
+                self.greet = Retry { at: Some(now_ns + self.limits.patience_ns), tries: 1 };
             }
             if !self.own.is_empty() {
                 self.resend.set(now_ns + self.resend_patience());
