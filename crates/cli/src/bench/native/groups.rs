@@ -61,6 +61,8 @@ const BLOCK: u64 = 4 << 20;
 const COUNT_MAX: u64 = 2000;
 /// Turns of each number of ranks.
 const TURNS: u64 = 4;
+/// Before that, ms: long frames are still tried on new paths, and their bytes would be counted.
+const WARM_MS: u64 = 200;
 const TAG: u64 = 78;
 
 /// What is done.
@@ -192,6 +194,16 @@ fn measure(
     ms: u64,
 ) -> Result<Vec<(Way, u32, u64, Tally)>, Error> {
     let mut all = Vec::new();
+    let group_of = |ranks: u32| {
+        let members: Vec<u32> = (0..ranks).collect();
+        Group::new(endpoint, &members, &GroupOptions::from_env()?)
+    };
+    let most = ranks.iter().copied().max().unwrap_or(0);
+    if let (Some(&way), Some(&bytes)) = (ways.first(), args.sizes.bytes.first())
+        && endpoint.rank() < most
+    {
+        turn(&group_of(most)?, way, bytes, WARM_MS, &mut Tally::default())?;
+    }
     for &bytes in &args.sizes.bytes {
         let each =
             |&ranks: &u32| ways.iter().map(move |&way| (way, ranks, bytes, Tally::default()));
@@ -199,9 +211,7 @@ fn measure(
         for _ in 0..TURNS {
             for (way, ranks, bytes, tally) in &mut tallies {
                 if endpoint.rank() < *ranks {
-                    let members: Vec<u32> = (0..*ranks).collect();
-                    let group = Group::new(endpoint, &members, &GroupOptions::from_env()?)?;
-                    turn(&group, *way, *bytes, ms / TURNS, tally)?;
+                    turn(&group_of(*ranks)?, *way, *bytes, ms / TURNS, tally)?;
                 }
             }
         }
