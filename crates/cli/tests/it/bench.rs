@@ -69,3 +69,29 @@ fn two_ranks_measure_shared_memory() {
     assert!(run("rate --bytes 64")[0]["messages_per_s"].as_f64().unwrap() > 0.0);
     assert!(p50(&run("ring")[0], "time_us") > 0.0);
 }
+
+#[test]
+fn groups_of_two_and_three_measure_barriers_broadcasts_and_order() {
+    let run = |bench: &str| {
+        figures(&format!(
+            "run -n 3 --device shm --timeout 60 -- {WEFT} bench {bench} --ranks 2,3 --json --ms 20"
+        ))
+    };
+    let of = |lines: &[Value], mode: Option<&str>, ranks: u64| {
+        let is = |l: &&Value| l["mode"].as_str() == mode && l["ranks"] == ranks;
+        lines.iter().find(is).unwrap_or_else(|| panic!("no {mode:?} of {ranks}: {lines:?}")).clone()
+    };
+    let barriers = run("barrier --algorithm auto,dissemination --work 0 --repeats 10");
+    assert_eq!(barriers.len(), 4);
+    let (broadcasts, ordered) = (run("bcast --bytes 1K"), run("group --bytes 64 --senders 2"));
+    for ranks in [2, 3] {
+        for mode in [None, Some("dissemination")] {
+            let barrier = of(&barriers, mode, ranks);
+            let mean = |name: &str| barrier[name].as_f64().unwrap();
+            assert!(p50(&barrier, "time_us") > 0.0);
+            assert!(mean("rank_min_us") <= mean("rank_max_us"));
+        }
+        assert!(of(&broadcasts, None, ranks)["bandwidth_mb_s"].as_f64().unwrap() > 0.0);
+        assert!(of(&ordered, None, ranks)["messages_per_s"].as_f64().unwrap() > 0.0);
+    }
+}
