@@ -148,6 +148,12 @@ pub trait Link: Send {
     /// If the last poll found none.
     fn frame(&self) -> RxFrame<'_>;
 
+    /// [`RxFrame::bytes`] of [`Link::frame`].
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.frame().bytes
+    }
+
     /// As [`Link::poll`], but the payload that ends the frame may stay with the medium until
     /// [`Link::fetch`]: for who knows where it belongs.
     ///
@@ -260,6 +266,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn frame(&self) -> RxFrame<'_> {
         (**self).frame()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        (**self).bytes()
     }
 
     fn rest(&self) -> (&[u8], usize) {

@@ -205,6 +205,11 @@ impl Link for PacketLink {
         RxFrame { from: LinkAddr::Mac(from), bytes: &frame[ETHERNET_HEADER_LEN..] }
     }
 
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.socket.frame()[ETHERNET_HEADER_LEN..]
+    }
+
     fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
         each(self.socket.as_fd());
     }

@@ -45,6 +45,9 @@ pub struct Config {
     pub ack_every: u32,
     /// ... or after this time, if no frame to the peer has carried it by then.
     pub ack_delay_ns: u64,
+    /// Small messages that follow each other within this time carry an acknowledgement only now and
+    /// then.
+    pub brisk_ns: u64,
     /// Later frames that must be acknowledged before an earlier one counts as lost (QUIC's and
     /// TCP's three); grows where frames are seen to overtake each other.
     pub reorder_frames: u64,
@@ -119,6 +122,7 @@ impl Default for Config {
             initial_frames: 16,
             ack_every: 32,
             ack_delay_ns: 50 * US,
+            brisk_ns: 10 * US,
             reorder_frames: 3,
             pto_min_ns: MS,
             pto_initial_ns: 5 * MS,

@@ -47,6 +47,39 @@ fn a_lone_message_goes_in_one_frame_with_what_is_said_beside_it() {
 }
 
 #[test]
+fn messages_there_and_back_without_a_pause_are_acknowledged_now_and_then() {
+    let near = Segment { delay_ns: 1_000, ..Segment::default() };
+    let mut net = Net::new(2, &Config::default(), vec![near], 1);
+    net.send(0, 1, 0, 8);
+    assert!(net.run(1000, |n| !n.nodes[1].got.is_empty()));
+    net.alone = true;
+    let play = |net: &mut Net, tags: std::ops::Range<u64>, pause_ns: u64| {
+        let before = net.nodes[0].engine.counters();
+        for tag in tags {
+            let (from, to) = ((tag % 2) as usize, (tag + 1) as usize % 2);
+            let arrived = net.nodes[to].arrived;
+            net.send(from, to, tag, 8);
+            assert!(net.run(1, |n| n.nodes[to].arrived > arrived), "{tag}");
+            net.now = net.now.plus(pause_ns);
+        }
+        let after = net.nodes[0].engine.counters();
+        let only = after.acks_only_sent - before.acks_only_sent;
+        (after.acks_sent - before.acks_sent, only)
+    };
+    let (acks, only) = play(&mut net, 1..401, 0);
+    assert!((10..100).contains(&acks) && only <= 1, "{acks} with 200 messages, {only} alone");
+    // With pauses each message carries what is to be said: it would else take a frame of its own.
+    let (acks, only) = play(&mut net, 401..801, 15_000);
+    assert!(acks >= 199 && only <= 1, "{acks} with 200 messages, {only} alone");
+    net.run(100, |n| !n.nodes[0].engine.busy() && !n.nodes[1].engine.busy());
+    for node in &net.nodes {
+        let c = node.engine.counters();
+        assert_eq!((c.retransmits, c.spurious, c.probe_timeouts), (0, 0, 0), "{c:?}");
+        assert!(!node.engine.busy());
+    }
+}
+
+#[test]
 fn announced_messages_are_pulled_and_both_ends_learn() {
     let mut net = Net::new(2, &Config::default(), vec![Segment::default()], 1);
     let sizes = [0, 1, 1424, 1425, 100_000, 1 << 20];

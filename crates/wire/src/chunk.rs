@@ -266,7 +266,7 @@ impl Chunk {
     ///
     /// # Errors
     /// When the chunk is of an unknown kind or does not fit before `end`.
-    #[inline]
+    #[inline(always)]
     pub fn decode(frame: &[u8], at: usize, end: usize) -> Result<(Chunk, usize), FrameError> {
         let Some(b) = frame.get(at..end).filter(|b| !b.is_empty()) else {
             return Err(FrameError::Short(frame.len()));

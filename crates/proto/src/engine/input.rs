@@ -85,6 +85,7 @@ impl Engine {
             at: HEADER_LEN,
             end: HEADER_LEN + usize::from(header.len),
             wants: false,
+            plain: true,
             at_once: header.flags & flags::ACK_NOW != 0,
         });
         Ok(())
@@ -146,9 +147,7 @@ impl Engine {
         loop {
             // Before its events are told: who is told of an end may send, and that carries the
             // acknowledgement.
-            if self.current.as_ref().is_some_and(|cursor| cursor.at >= cursor.end) {
-                self.end_frame(now);
-            }
+            self.end_read(now);
             if let Some(event) = self.hub.events.pop_front() {
                 return Some(event);
             }
@@ -176,18 +175,25 @@ impl Engine {
         }
     }
 
-    /// The current frame has been read to its end: it counts as received.
+    /// Counts the frame that was received last as received if it has been read to its end, which
+    /// [`Engine::next`] does as well.
     #[inline]
-    fn end_frame(&mut self, now: Instant) {
-        let Some(cursor) = self.current.take() else { return };
+    pub fn end_read(&mut self, now: Instant) {
+        let Some(cursor) = self.current.take_if(|cursor| cursor.at >= cursor.end) else { return };
         let Some(Some(peer)) = self.peers.get_mut(cursor.peer.index()) else { return };
         let Some(space) = peer.spaces.get_mut(usize::from(cursor.path)) else { return };
         let (wants, config) = (cursor.wants, &self.hub.config);
         let numbers = cursor.number..cursor.number + 1;
-        if space.note(numbers, now, wants, wants && cursor.at_once, config) {
+        let due = space.note(numbers, now, wants, wants && cursor.at_once, config);
+        let at = space.ack_at;
+        if due {
             peer.wake(&mut self.hub);
         }
-        peer.schedule(&mut self.hub);
+        if cursor.plain {
+            peer.schedule_by(&mut self.hub, at);
+        } else {
+            peer.schedule(&mut self.hub);
+        }
     }
 
     fn drain(&mut self, id: PeerId) -> Option<Incoming> {

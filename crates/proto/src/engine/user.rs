@@ -128,18 +128,18 @@ impl Engine {
     /// to a peer for whom nothing else waits. Then `burst` is one frame, to be sent by the link
     /// that it gives, and [`Engine::went`] follows before anything else. `None`: nothing was sent.
     ///
-    /// `now` may be left out, so that a frame does not wait for the clock; but not always: round
-    /// trips are then not measured.
+    /// `now` need not be `exact`, so that a frame does not wait for the clock; but it must be so now
+    /// and then: round trips are else not measured.
     #[inline]
     pub fn send_lone(
         &mut self,
-        now: Option<Instant>,
+        (now, exact): (Instant, bool),
         peer: PeerId,
         envelope: &Envelope,
         payload: &[u8],
         burst: &mut Burst,
     ) -> Option<LinkId> {
-        let link = self.lone(now, peer, envelope, Payload::Given(payload), burst);
+        let link = self.lone((now, exact), peer, envelope, Payload::Given(payload), burst);
         if link.is_some() {
             // What was reserved and not committed is forgotten, as by any other message.
             self.hub.reserved = None;
@@ -153,12 +153,13 @@ impl Engine {
     #[inline]
     pub fn commit_lone(
         &mut self,
-        now: Option<Instant>,
+        (now, exact): (Instant, bool),
         envelope: &Envelope,
         burst: &mut Burst,
     ) -> Option<LinkId> {
         let (peer, at, len) = self.hub.reserved?;
-        let link = self.lone(now, peer, envelope, Payload::Reserved { at, len }, burst)?;
+        let payload = Payload::Reserved { at, len };
+        let link = self.lone((now, exact), peer, envelope, payload, burst)?;
         self.hub.reserved = None;
         Some(link)
     }
@@ -166,7 +167,7 @@ impl Engine {
     #[inline]
     fn lone(
         &mut self,
-        now: Option<Instant>,
+        time: (Instant, bool),
         peer: PeerId,
         envelope: &Envelope,
         payload: Payload<'_>,
@@ -177,7 +178,7 @@ impl Engine {
         if self.close_at.is_some() {
             return None;
         }
-        p.make_lone(&mut self.hub, now, envelope, payload, burst)
+        p.make_lone(&mut self.hub, time, envelope, payload, burst)
     }
 
     /// The lone message in `burst` is on its way since `now`.

@@ -6,12 +6,9 @@ use weft_wire::{Burst, ChunkWriter, FrameKind, HEADER_LEN, HELLO_LEN, Header, Li
 use super::{Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Payloads};
-use crate::rail::{self, Path};
+use crate::rail::{self, Path, SMALL};
 use crate::reliable::Content;
 use crate::time::Instant;
-
-/// Bytes that an ordinary small frame is reckoned with when a path is chosen.
-pub(super) const SMALL: usize = 256;
 
 /// A frame that lacks at most this share of the length that a burst wants is padded.
 const PADDING_SHARE: usize = 8;

@@ -5,10 +5,10 @@
 
 use weft_wire::{Burst, ChunkWriter, Envelope, HEADER_LEN, LinkId, MESSAGE_LEN, PeerId};
 
-use super::fill::{SMALL, WORDS_ROOM, Written, note};
+use super::fill::{WORDS_ROOM, Written, note};
 use super::{Peer, State};
 use crate::engine::Hub;
-use crate::rail::{self, Path};
+use crate::rail::{self, Path, SMALL};
 use crate::reliable::Content;
 use crate::time::Instant;
 
@@ -44,7 +44,7 @@ impl Peer {
     pub fn make_lone(
         &mut self,
         hub: &mut Hub,
-        now: Option<Instant>,
+        (now, exact): (Instant, bool),
         envelope: &Envelope,
         payload: Payload<'_>,
         burst: &mut Burst,
@@ -86,13 +86,27 @@ impl Peer {
                 Payload::Reserved { .. } => self.out.reserved(at, len),
             },
         );
-        let flow = self.words(hub, now, &mut w);
+        let flow = self.says_words(hub, (now, exact), path)
+            && self.words(hub, exact.then_some(now), &mut w);
         let content = Content::Messages { first: seq, count: 1 };
         let frame = self.seal_messages(hub, path, w, content, flow);
         burst.push(frame.len);
         let placed = matches!(payload, Payload::Reserved { .. });
         hub.lone = Some(Lone { peer: self.id, envelope: *envelope, at, len, placed, path, frame });
         Some(link)
+    }
+
+    /// Whether a lone message carries what is to be said beside it. Where messages go there and back
+    /// without a pause, an acknowledgement in each is most of the work of all (it is written, read,
+    /// and what it settles is settled one by one), and of the code that the processor must have at
+    /// hand; so most of them carry none.
+    #[inline]
+    fn says_words(&self, hub: &Hub, (now, exact): (Instant, bool), path: usize) -> bool {
+        let config = &hub.config;
+        let soon = now.plus(config.ack_delay_ns / 2);
+        exact
+            || !self.paths[path].sender.has_sent_since(now, config.brisk_ns)
+            || self.spaces.iter().any(|s| s.ack_at.is_some_and(|at| at <= soon))
     }
 
     /// Records a message that is on its way in `burst`.
@@ -107,7 +121,10 @@ impl Peer {
             self.out.reserved(lone.at, lone.len).copy_from_slice(payload);
         }
         self.out.commit_lone(&lone.envelope, lone.at, lone.len);
-        note(&mut self.paths[lone.path], hub, now, &lone.frame, true);
-        self.schedule(hub);
+        let path = &mut self.paths[lone.path];
+        note(path, hub, now, &lone.frame, true);
+        // That is the only moment that has come nearer.
+        let at = path.sender.deadline(&hub.config);
+        self.schedule_by(hub, at);
     }
 }

@@ -194,18 +194,16 @@ impl Peer {
 
     /// The next moment at which [`Peer::on_timer`] has something to do.
     fn next_deadline(&self, hub: &Hub) -> Instant {
-        let mut at = self.greeting.next_at.unwrap_or(NEVER).min(self.life.next_at);
+        let sooner = |at: Instant, time: Option<Instant>| at.min(time.unwrap_or(NEVER));
+        let mut at = sooner(self.life.next_at, self.greeting.next_at);
         for path in &self.paths {
-            let times = [
-                path.sender.deadline(&hub.config),
-                path.pause_until,
-                path.retry_at,
-                path.search.again_at,
-                path.rest.until,
-            ];
-            at = times.into_iter().flatten().fold(at, Instant::min);
+            at = sooner(at, path.sender.deadline(&hub.config));
+            at = sooner(at, path.pause_until);
+            at = sooner(at, path.retry_at);
+            at = sooner(at, path.search.again_at);
+            at = sooner(at, path.rest.until);
         }
-        self.spaces.iter().filter_map(|s| s.ack_at).fold(at, Instant::min)
+        self.spaces.iter().fold(at, |at, s| sooner(at, s.ack_at))
     }
 
     /// Makes sure that the heap of timers has an entry early enough. Entries that turn out to be
@@ -213,7 +211,13 @@ impl Peer {
     #[inline]
     pub fn schedule(&mut self, hub: &mut Hub) {
         let at = self.next_deadline(hub);
-        if at < self.timer_at {
+        self.schedule_by(hub, Some(at));
+    }
+
+    /// The same, where only the deadline `at` may have come nearer.
+    #[inline]
+    pub fn schedule_by(&mut self, hub: &mut Hub, at: Option<Instant>) {
+        if let Some(at) = at.filter(|at| *at < self.timer_at) {
             self.timer_at = at;
             hub.add_timer(at, self.id);
         }

@@ -23,6 +23,9 @@ pub(crate) struct Cursor {
     pub end: usize,
     /// Whether it asks for an acknowledgement.
     pub wants: bool,
+    /// Whether there was nothing in it but messages in their turn: of all deadlines, only that of
+    /// an acknowledgement may have come nearer.
+    pub plain: bool,
     /// Whether its sender waits for that.
     pub at_once: bool,
 }
@@ -61,6 +64,7 @@ impl Peer {
         let (chunk, next) = Chunk::decode(frame, cursor.at, cursor.end)?;
         cursor.at = next;
         cursor.wants |= !matches!(chunk, Chunk::Ack(_) | Chunk::Pad);
+        cursor.plain &= matches!(chunk, Chunk::Message { .. });
         if let State::Ended(_) = self.state {
             // Only to learn that our last word has arrived, and to acknowledge the peer's.
             return Ok(Step::More);

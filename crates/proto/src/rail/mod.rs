@@ -17,6 +17,9 @@ use crate::event::LinkSpec;
 /// hold up the last pieces.
 const WORTH_SHARE: u64 = 16;
 
+/// Bytes that an ordinary small frame is reckoned with when a path is chosen.
+pub(crate) const SMALL: usize = 256;
+
 /// By so much a path that rests counts as slower than it is.
 const RESTING: u64 = 16;
 
@@ -65,9 +68,18 @@ impl Link {
 /// into bursts goes over it all the more slowly.
 #[inline]
 pub(crate) fn urgent(paths: &[Path], links: &[Link], bytes: usize) -> Option<usize> {
-    if let [only] = paths {
-        return only.can_send(bytes).then_some(0);
+    if bytes <= SMALL
+        && let Some(at) = paths.iter().position(|p| p.prompt)
+        && paths[at].takes_words()
+        && paths[at].can_send(bytes)
+    {
+        return Some(at);
     }
+    weigh(paths, links, bytes)
+}
+
+/// See [`urgent`]: where no path is known to be the one.
+fn weigh(paths: &[Path], links: &[Link], bytes: usize) -> Option<usize> {
     let healthy = paths.iter().any(|p| p.up && !p.suspect);
     let mut best: Option<(u64, usize)> = None;
     for (at, path) in paths.iter().enumerate() {
@@ -83,7 +95,6 @@ pub(crate) fn urgent(paths: &[Path], links: &[Link], bytes: usize) -> Option<usi
 }
 
 /// See [`urgent`]: the fastest path has no window.
-#[cold]
 fn second(paths: &[Path], links: &[Link], bytes: usize, healthy: bool) -> Option<usize> {
     let usable = |p: &Path| p.takes_words() && (!p.suspect || !healthy);
     let time = |p: &Path| (p.time_ns(links, bytes), p.link);
@@ -94,7 +105,7 @@ fn second(paths: &[Path], links: &[Link], bytes: usize, healthy: bool) -> Option
     able.filter(|(_, p)| !beaten(p)).min_by_key(|(_, p)| time(p)).map(|(at, _)| at)
 }
 
-/// Decides anew which paths carry bulk; called whenever a path's state changes.
+/// Decides anew which paths carry bulk, and which small frames; called whenever a path's state changes.
 pub(crate) fn assign(paths: &mut [Path], links: &[Link]) {
     let healthy = paths.iter().any(|p| p.up && !p.suspect);
     let rank = |p: &Path| {
@@ -116,6 +127,11 @@ pub(crate) fn assign(paths: &mut [Path], links: &[Link]) {
             .iter()
             .any(|&(b, m, l)| m == medium && (b > bandwidth || (b == bandwidth && l < link)));
         path.bulk = bandwidth > 0 && !beaten && bandwidth * WORTH_SHARE >= best;
+        path.prompt = false;
+    }
+    let sound = paths.iter_mut().filter(|p| p.up && !p.suspect);
+    if let Some(path) = sound.min_by_key(|p| p.time_ns(links, SMALL)) {
+        path.prompt = true;
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Path {
     pub suspect: bool,
     /// Whether it carries bulk.
     pub bulk: bool,
+    /// Whether it is the sound one that is fastest for small frames.
+    pub prompt: bool,
     pub sender: Sender,
     pub cc: Box<dyn Congestion>,
     /// Whether the window kept something back since the last acknowledgement.
@@ -53,6 +55,7 @@ impl Path {
             up: true,
             suspect: false,
             bulk: true,
+            prompt: false,
             sender: Sender::default(),
             cc: config.congestion.start(mtu, config.initial_frames),
             limited: false,

@@ -194,7 +194,7 @@ impl Sender {
         sum: &mut AckSummary,
     ) {
         self.loss_at = None;
-        let Some(largest) = self.largest_acked else { return };
+        let Some(largest) = self.largest_acked.filter(|_| self.flying > 0) else { return };
         let (delay, reorder) = (self.rtt.loss_delay(), self.reorder.max(config.reorder_frames));
         for (number, sent) in self.sent.range_mut(self.sent.base(), largest) {
             if sent.state != State::Flying {

@@ -317,8 +317,9 @@ impl Net {
         for _ in 0..1_000_000 {
             let (node, peer) = (&mut self.nodes[from], PeerId(to as u32));
             if self.alone {
-                let (now, burst) = (Some(self.now), &mut self.burst);
-                if let Some(link) = node.engine.send_lone(now, peer, &envelope(tag), &bytes, burst)
+                let time = (self.now, self.random.chance(10));
+                let burst = &mut self.burst;
+                if let Some(link) = node.engine.send_lone(time, peer, &envelope(tag), &bytes, burst)
                 {
                     node.engine.went(self.now, &self.burst);
                     self.carry(from, link);

@@ -416,10 +416,10 @@ impl Host {
     ) -> Result<(), SendError> {
         let (now, peer, len) = (nic.now(), PeerId(to.to), to.len as usize);
         let envelope = content.envelope(n);
-        let known = self.rng.chance(500_000).then_some(Instant(now));
+        let time = (Instant(now), self.rng.chance(500_000));
         if self.rng.chance(500_000) {
             content.fill(0, self.engine.reserve(peer, len)?);
-            let lone = self.engine.commit_lone(known, &envelope, &mut self.burst);
+            let lone = self.engine.commit_lone(time, &envelope, &mut self.burst);
             match lone {
                 Some(link) => self.put_lone(link, nic, oracle),
                 None => self.engine.commit(Instant(now), &envelope),
@@ -430,7 +430,7 @@ impl Host {
         content.fill(0, &mut self.buffer);
         if self.rng.chance(500_000) {
             let (bytes, burst) = (&self.buffer, &mut self.burst);
-            let lone = self.engine.send_lone(known, peer, &envelope, bytes, burst);
+            let lone = self.engine.send_lone(time, peer, &envelope, bytes, burst);
             if let Some(link) = lone {
                 self.put_lone(link, nic, oracle);
                 return Ok(());

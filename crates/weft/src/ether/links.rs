@@ -176,18 +176,25 @@ impl Links {
     /// The current frame; nothing if there is none.
     #[inline]
     pub(super) fn frame(&self) -> &[u8] {
-        self.current.map_or(&[], |at| self.links[at].frame().bytes)
+        self.current.map_or(&[], |at| self.links[at].bytes())
     }
 
     /// Whether nothing has come and nothing is to be looked after: the shortest of all looks, for
-    /// who spins. Links are polled if their polls are free, or no link's are.
+    /// who spins and has read the current frame to its end. Links are polled if their polls are free, or no link's are.
     #[inline]
     pub(super) fn is_idle(&mut self, now: Instant) -> bool {
         // Where no link's polls are free all are polled here.
         let all = !self.any_free;
         let still = all || (self.still_ns.0 <= now.0 && now.0 < self.still_ns.1);
-        if !still || now.0 >= self.state_due_ns || self.current.is_some() || self.found.is_some() {
+        if !still || now.0 >= self.state_due_ns || self.found.is_some() {
             return false;
+        }
+        // Of a link that is polled here, which gives the frame back.
+        if let Some(at) = self.current {
+            if !all && self.warm_until_ns[at] != u64::MAX {
+                return false;
+            }
+            self.current = None;
         }
         for (at, link) in self.links.iter_mut().enumerate() {
             if all || self.warm_until_ns[at] == u64::MAX {

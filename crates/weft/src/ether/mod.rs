@@ -29,9 +29,9 @@ use transfers::Transfers;
 /// Bursts sent in one go before arrivals are looked at.
 const BURSTS_PER_ROUND: usize = 8;
 
-/// Of so many lone messages one is sent by the clock, so that its acknowledgements measure the
+/// Once in so many ns a lone message is sent by the clock, so that its acknowledgements measure the
 /// round trip; the others do not wait for the clock.
-const LONE_PER_LOOK: u32 = 8;
+const LOOK_NS: u64 = 20_000;
 
 /// Polls that cost a system call each between two looks at the clock: some microseconds.
 const POLLS_PER_LOOK: u32 = 8;
@@ -60,8 +60,8 @@ pub struct Ether {
     company: Company,
     /// Whom the last reserve was for.
     reserved: PeerId,
-    /// Tries at lone messages, round and round.
-    lone: u32,
+    /// When the last lone message was sent by the clock.
+    looked: Instant,
     warnings: u64,
     /// Polls that cost system calls, round and round.
     polls: u32,
@@ -106,7 +106,7 @@ impl Ether {
             now: Instant(0),
             company: Company::new(),
             reserved: PeerId(u32::MAX),
-            lone: 0,
+            looked: Instant(0),
             warnings: 0,
             polls: 0,
             early_since_ns: None,
@@ -190,11 +190,14 @@ impl Ether {
         self.links.settle_sent(&mut self.engine, now, link, 1, sent);
     }
 
-    /// The time, for a lone message, but only now and then.
+    /// The time, for a lone message, and whether it is exact: only now and then.
     #[inline]
-    fn read_clock_rarely(&mut self) -> Option<Instant> {
-        self.lone = self.lone.wrapping_add(1);
-        self.lone.is_multiple_of(LONE_PER_LOOK).then(|| self.read_clock())
+    fn read_clock_rarely(&mut self) -> (Instant, bool) {
+        let exact = self.now.since(self.looked) >= LOOK_NS;
+        if exact {
+            self.looked = self.read_clock();
+        }
+        (self.now, exact)
     }
 
     /// The time, exactly. The engine's time never goes back.
@@ -282,8 +285,8 @@ impl Device for Ether {
     fn commit(&mut self, envelope: &Envelope) {
         let (peer, len) = (self.reserved, self.engine.space().len());
         if self.company.is_alone(peer) {
-            let now = self.read_clock_rarely();
-            if let Some(link) = self.engine.commit_lone(now, envelope, &mut self.burst) {
+            let time = self.read_clock_rarely();
+            if let Some(link) = self.engine.commit_lone(time, envelope, &mut self.burst) {
                 return self.send_now(peer, link, len);
             }
         }
@@ -295,8 +298,8 @@ impl Device for Ether {
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
         if self.company.is_alone(peer) {
-            let now = self.read_clock_rarely();
-            let lone = self.engine.send_lone(now, peer, envelope, payload, &mut self.burst);
+            let time = self.read_clock_rarely();
+            let lone = self.engine.send_lone(time, peer, envelope, payload, &mut self.burst);
             if let Some(link) = lone {
                 self.send_now(peer, link, payload.len());
                 return Ok(());
@@ -415,6 +418,7 @@ impl Device for Ether {
         // A time that is a little old will do where a poll is next to nothing: what needs it
         // exactly reads the clock. Polls that cost a system call make it too old.
         self.now = self.now.max(Instant(now_ns));
+        self.engine.end_read(self.now);
         let quiet = self.to_call.is_empty() && self.engine.is_idle(self.now);
         if quiet {
             if self.links.is_idle(self.now) {
