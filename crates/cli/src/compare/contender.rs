@@ -164,7 +164,7 @@ impl Contender {
         benches.extend(more.iter().map(|(n, words)| (*n, words.to_string())));
         let mut figures = Vec::new();
         for (n, words) in benches {
-            let mut command = self.weft_run(arena, n)?;
+            let mut command = self.weft_run(arena, n, words != TOKEN)?;
             command.env("WEFT_DEVICE", device).envs(env.iter().copied());
             command.arg("--").arg(own_program()?).arg("bench").args(words.split(' '));
             command.args(["--json", "--ms", &plan.ms.to_string()]);
@@ -175,11 +175,13 @@ impl Contender {
         Ok(figures)
     }
 
-    /// `weft run` with `n` ranks, here or on the nodes. Each stays on a processor, as the ranks of
-    /// MPI libraries do in their benchmark: else Linux takes some 0.1 s to share many ranks out.
-    fn weft_run(&self, arena: &Arena<'_>, n: u32) -> Result<Command, CliError> {
+    /// `weft run` with `n` ranks, here or on the nodes. If `bound`, each stays on a processor, as the
+    /// ranks of MPI libraries do in their benchmark: else Linux takes some 0.1 s to share many ranks
+    /// out.
+    fn weft_run(&self, arena: &Arena<'_>, n: u32, bound: bool) -> Result<Command, CliError> {
         let mut command = Command::new(own_program()?);
-        command.args(["run", "--bind", "core", "-n", &n.to_string()]);
+        let bind = if bound { "core" } else { "none" };
+        command.args(["run", "--bind", bind, "-n", &n.to_string()]);
         let lab = match self.reach {
             Reach::Within => None,
             Reach::Between => arena.place.as_lab(),
@@ -191,6 +193,9 @@ impl Contender {
         Ok(command)
     }
 }
+
+/// The benchmark whose peer, processes on futexes, are not bound either.
+pub const TOKEN: &str = "ring";
 
 fn no_lab() -> CliError {
     CliError::Bench("it needs a lab (run as root)".into())

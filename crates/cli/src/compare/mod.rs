@@ -19,7 +19,7 @@ use crate::bench::place::Place;
 use crate::lab::{Lab, LabSpec, Options, Topology};
 use crate::mpi::{Brand, Preload};
 use crate::plot;
-use contender::{AMONG, Arena, Contender, Means, Plan, Reach};
+use contender::{AMONG, Arena, Contender, Means, Plan, Reach, TOKEN};
 use mpi::{Mpi, MpiRun};
 
 /// Arguments of `weft compare`.
@@ -103,7 +103,7 @@ fn wide(mtu: u32) -> Result<Lab, CliError> {
 /// What Weft shows beyond latency and bandwidth, in a full comparison: within a node, and between.
 const ALONE: [(u32, &str); 5] = [
     (2, "bw --bytes 1M --memory weft"),
-    (32, "ring"),
+    (32, TOKEN),
     (2, "idle"),
     (2, "barrier --work 0"),
     (CROWD, "barrier --work 0"),
