@@ -20,6 +20,11 @@ const SPIN: Duration = Duration::from_micros(20);
 /// The longest sleep at one go.
 const SLEEP: Duration = Duration::from_millis(200);
 
+/// So many polls are made in each of the first looks after one that found something, and so many
+/// looks are first ones: a microsecond each, of a program that has other work between them.
+const BRISK_POLLS: u32 = 16;
+const BRISK_ROUNDS: u32 = 4;
+
 /// The endpoints that a queue or counter depends on.
 pub struct Sources {
     list: Gate<Vec<Arc<Live>>>,
@@ -80,6 +85,25 @@ impl Sources {
             did |= live.progress();
         }
         did
+    }
+
+    /// As [`Sources::progress`], but at first, after something was found, several times: whoever is
+    /// told that there is nothing may do something else before it asks again. (MPICH gives its
+    /// processor away each time, four times between a message of 8 bytes and its answer: there and
+    /// back 5.35 us, so 5.0.)
+    #[inline]
+    pub fn progress_briskly(&self) {
+        let list = self.list.enter();
+        let [live] = &list[..] else {
+            list.iter().for_each(|live| _ = live.progress());
+            return;
+        };
+        let rounds = self.rounds.load(Ordering::Relaxed);
+        let brisk = rounds < BRISK_ROUNDS && live.endpoint.may_spin();
+        let mut polls = if brisk { BRISK_POLLS } else { 1 };
+        while polls > 0 && !live.progress() {
+            polls -= 1;
+        }
     }
 
     /// The user has found something.

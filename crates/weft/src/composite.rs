@@ -152,6 +152,11 @@ impl Device for Composite {
         Caps { free_poll, ..self.devices[at].caps(peer) }
     }
 
+    #[inline]
+    fn eager_limit(&self, peer: PeerId) -> usize {
+        self.devices[self.of(peer).unwrap_or(0)].eager_limit(peer)
+    }
+
     fn is_self(&self, peer: PeerId) -> bool {
         self.of(peer).is_some_and(|at| self.devices[at].is_self(peer))
     }

@@ -127,6 +127,14 @@ pub trait Device: Send {
     /// What it can do with `peer`.
     fn caps(&self, peer: PeerId) -> Caps;
 
+    /// The longest message to `peer` that is best sent in one piece, bytes: a longer one is
+    /// announced.
+    #[inline]
+    fn eager_limit(&self, peer: PeerId) -> usize {
+        let caps = self.caps(peer);
+        caps.eager_max.min(caps.announce_from.saturating_sub(1))
+    }
+
     /// Whether `peer` is this process itself.
     fn is_self(&self, _peer: PeerId) -> bool {
         false

@@ -297,8 +297,13 @@ impl<W: Work> Station<W> {
     /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row.
     #[inline]
     pub(crate) fn idle(&self, rounds: u32) -> bool {
-        let crowded = self.polls.load(Ordering::Relaxed) == CROWDED_POLLS;
-        (crowded || rounds.is_multiple_of(IDLE_ROUNDS)) && self.idle_now(rounds)
+        (!self.may_spin() || rounds.is_multiple_of(IDLE_ROUNDS)) && self.idle_now(rounds)
+    }
+
+    /// Whether cores are free, as far as is known.
+    #[inline]
+    pub(crate) fn may_spin(&self) -> bool {
+        self.polls.load(Ordering::Relaxed) != CROWDED_POLLS
     }
 
     fn idle_now(&self, rounds: u32) -> bool {

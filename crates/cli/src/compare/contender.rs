@@ -175,9 +175,9 @@ impl Contender {
         Ok(figures)
     }
 
-    /// `weft run` with `n` ranks, here or on the nodes. If `bound`, each stays on a processor, as the
-    /// ranks of MPI libraries do in their benchmark: else Linux takes some 0.1 s to share many ranks
-    /// out.
+    /// `weft run` with `n` ranks, here or on the nodes. If `bound`, each stays on a processor, as
+    /// the ranks of MPI libraries do in their benchmark: else Linux takes some 0.1 s to share many
+    /// ranks out.
     fn weft_run(&self, arena: &Arena<'_>, n: u32, bound: bool) -> Result<Command, CliError> {
         let mut command = Command::new(own_program()?);
         let bind = if bound { "core" } else { "none" };

@@ -67,7 +67,7 @@ impl Cq {
                     if turn == 2 || turn == 1 && !queue.sources().idle() {
                         break;
                     }
-                    queue.sources().progress();
+                    queue.sources().progress_briskly();
                 }
                 Ok(Some(taken)) => {
                     queue.sources().found();

@@ -128,8 +128,8 @@ impl Engine {
     /// to a peer for whom nothing else waits. Then `burst` is one frame, to be sent by the link
     /// that it gives, and [`Engine::went`] follows before anything else. `None`: nothing was sent.
     ///
-    /// `now` need not be `exact`, so that a frame does not wait for the clock; but it must be so now
-    /// and then: round trips are else not measured.
+    /// `now` need not be `exact`, so that a frame does not wait for the clock; but it must be so
+    /// now and then: round trips are else not measured.
     #[inline]
     pub fn send_lone(
         &mut self,

@@ -99,10 +99,10 @@ impl Peer {
         Some(path.link)
     }
 
-    /// The bytes by which the path for what waits is chosen. What is long is taken for small while
-    /// the peer would not look for it on a bulk path; but where more than one comes, it shall.
-    fn urgent_bytes(&mut self, hub: &Hub, now: Instant) -> usize {
-        let waiting = self.out.waiting_bytes();
+    /// The bytes by which the path for what waits, so many bytes, is chosen. What is long is taken
+    /// for small while the peer would not look for it on a bulk path; but where more than one
+    /// comes, it shall.
+    pub(super) fn urgent_bytes(&mut self, hub: &Hub, now: Instant, waiting: usize) -> usize {
         if waiting <= SMALL {
             return SMALL;
         }
@@ -112,7 +112,7 @@ impl Peer {
 
     /// Messages and control words, as many as wait.
     fn fill_messages(&mut self, hub: &mut Hub, now: Instant, burst: &mut Burst) -> Option<LinkId> {
-        let bytes = self.urgent_bytes(hub, now);
+        let bytes = self.urgent_bytes(hub, now, self.out.waiting_bytes());
         let Some(at) = rail::urgent(&self.paths, &hub.links, bytes) else {
             self.paths.iter_mut().for_each(|p| p.limited = true);
             return None;

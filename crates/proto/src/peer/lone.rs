@@ -34,8 +34,11 @@ pub(crate) struct Lone {
     frame: Written,
 }
 
-/// The longest message that goes this way, bytes: the choice of a path is that of any small frame.
-const LONE_MAX: usize = SMALL - MESSAGE_LEN;
+/// Whether a frame of `mtu` bytes holds so many, and all that may be said beside them.
+#[inline]
+fn fits(bytes: usize, mtu: usize) -> bool {
+    HEADER_LEN + bytes + WORDS_ROOM <= mtu
+}
 
 impl Peer {
     /// Makes `burst` a frame with this message and what is to be said beside it; `None`, and
@@ -59,14 +62,13 @@ impl Peer {
             && self.state == State::Open
             && !self.flow.held
             && self.bulk.is_empty()
-            && len <= LONE_MAX
             && self.out.takes_lone(len);
         if !is_simple {
             return None;
         }
-        let path = rail::urgent(&self.paths, &hub.links, SMALL)?;
+        let path = self.lone_path(hub, now, MESSAGE_LEN + len)?;
         let Path { mtu, to, link, .. } = self.paths[path];
-        if HEADER_LEN + MESSAGE_LEN + len + WORDS_ROOM > mtu {
+        if !fits(MESSAGE_LEN + len, mtu) {
             return None;
         }
         let at = match payload {
@@ -96,10 +98,25 @@ impl Peer {
         Some(link)
     }
 
-    /// Whether a lone message carries what is to be said beside it. Where messages go there and back
-    /// without a pause, an acknowledgement in each is most of the work of all (it is written, read,
-    /// and what it settles is settled one by one), and of the code that the processor must have at
-    /// hand; so most of them carry none.
+    /// The path for a message that is `bytes` long with what stands before it, if that is one for
+    /// small frames.
+    #[inline]
+    fn lone_path(&mut self, hub: &Hub, now: Instant, bytes: usize) -> Option<usize> {
+        if bytes <= SMALL {
+            return rail::urgent(&self.paths, &hub.links, SMALL);
+        }
+        let at = self.paths.iter().position(|p| p.prompt)?;
+        if !fits(bytes, self.paths[at].mtu) {
+            return None;
+        }
+        let bytes = self.urgent_bytes(hub, now, bytes);
+        rail::urgent(&self.paths, &hub.links, bytes).filter(|best| *best == at)
+    }
+
+    /// Whether a lone message carries what is to be said beside it. Where messages go there and
+    /// back without a pause, an acknowledgement in each is most of the work of all (it is written,
+    /// read, and what it settles is settled one by one), and of the code that the processor must
+    /// have at hand; so most of them carry none.
     #[inline]
     fn says_words(&self, hub: &Hub, (now, exact): (Instant, bool), path: usize) -> bool {
         let config = &hub.config;

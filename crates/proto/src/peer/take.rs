@@ -112,18 +112,27 @@ impl Peer {
                 self.take_word(hub, seq, Word::Pull { ticket, len, pull, again })
             }
             Chunk::Refuse { seq, pull } => self.take_word(hub, seq, Word::Refuse { pull }),
-            Chunk::Close { seq, whole } => {
-                let seq = expand(seq, self.inbox.next());
-                let Hub { config, pool, .. } = &mut *hub;
-                match self.inbox.word(seq, Ready::Close { whole }, config, pool) {
-                    Verdict::Now => self.closed(hub, whole),
-                    verdict => return self.later(hub, verdict),
-                }
-                cursor.at_once = true;
-                Ok(Step::More)
-            }
+            Chunk::Close { seq, whole } => self.take_close(hub, cursor, seq, whole),
             Chunk::Ping | Chunk::Pad => Ok(Step::More),
         }
+    }
+
+    /// The peer's last word.
+    fn take_close(
+        &mut self,
+        hub: &mut Hub,
+        cursor: &mut Cursor,
+        seq: u32,
+        whole: bool,
+    ) -> Result<Step, FrameError> {
+        let seq = expand(seq, self.inbox.next());
+        let Hub { config, pool, .. } = &mut *hub;
+        match self.inbox.word(seq, Ready::Close { whole }, config, pool) {
+            Verdict::Now => self.closed(hub, whole),
+            verdict => return self.later(hub, verdict),
+        }
+        cursor.at_once = true;
+        Ok(Step::More)
     }
 
     fn take_announcement(

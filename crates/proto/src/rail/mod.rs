@@ -105,7 +105,8 @@ fn second(paths: &[Path], links: &[Link], bytes: usize, healthy: bool) -> Option
     able.filter(|(_, p)| !beaten(p)).min_by_key(|(_, p)| time(p)).map(|(at, _)| at)
 }
 
-/// Decides anew which paths carry bulk, and which small frames; called whenever a path's state changes.
+/// Decides anew which paths carry bulk, and which small frames; called whenever a path's state
+/// changes.
 pub(crate) fn assign(paths: &mut [Path], links: &[Link]) {
     let healthy = paths.iter().any(|p| p.up && !p.suspect);
     let rank = |p: &Path| {

@@ -157,6 +157,13 @@ impl Endpoint {
         self.station.idle(rounds)
     }
 
+    /// Whether the caller may look for something several times in a row: nobody else needs its
+    /// processor.
+    #[inline]
+    pub fn may_spin(&self) -> bool {
+        self.station.may_spin()
+    }
+
     /// Sets `signal` from now on when something happens for the boundary while it makes no calls.
     pub fn signal_by(&self, signal: Arc<Signal>) {
         self.station.lock().signals.push(signal);

@@ -137,8 +137,7 @@ impl EndpointWork {
     /// Whether a message of `len` bytes to `peer` is announced, and its payload pulled.
     #[inline]
     pub(super) fn announces(&self, peer: PeerId, len: usize) -> bool {
-        let caps = self.device.caps(peer);
-        len > caps.eager_max || len >= caps.announce_from
+        len > self.device.eager_limit(peer)
     }
 
     /// Starts a receive.

@@ -180,7 +180,8 @@ impl Links {
     }
 
     /// Whether nothing has come and nothing is to be looked after: the shortest of all looks, for
-    /// who spins and has read the current frame to its end. Links are polled if their polls are free, or no link's are.
+    /// who spins and has read the current frame to its end. Links are polled if their polls are
+    /// free, or no link's are.
     #[inline]
     pub(super) fn is_idle(&mut self, now: Instant) -> bool {
         // Where no link's polls are free all are polled here.

@@ -234,6 +234,11 @@ impl Device for Ether {
         Caps { eager_max, announce_from: eager_max + 1, free_poll: self.links.free_poll() }
     }
 
+    #[inline]
+    fn eager_limit(&self, _peer: PeerId) -> usize {
+        self.engine.config().eager_max
+    }
+
     fn reaches(&self, address: &Address) -> bool {
         // A process of the same node as well, over a cable that leads back; only not itself.
         (address.node, address.nonce) != (self.me.node, self.me.nonce)
