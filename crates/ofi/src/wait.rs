@@ -100,10 +100,7 @@ impl Sources {
         };
         let rounds = self.rounds.load(Ordering::Relaxed);
         let brisk = rounds < BRISK_ROUNDS && live.endpoint.may_spin();
-        let mut polls = if brisk { BRISK_POLLS } else { 1 };
-        while polls > 0 && !live.progress() {
-            polls -= 1;
-        }
+        live.progress_within(if brisk { BRISK_POLLS } else { 1 });
     }
 
     /// The user has found something.

@@ -246,9 +246,15 @@ impl Live {
     /// Makes progress and tells what has happened; `true` if something has.
     #[inline]
     pub fn progress(&self) -> bool {
+        self.progress_within(1)
+    }
+
+    /// As [`Live::progress`], looking up to so many times until something has happened.
+    #[inline]
+    pub fn progress_within(&self, looks: u32) -> bool {
         let Some(bound) = self.bound.get() else { return false };
         self.turn(|turn, state| {
-            let mut did = turn.progress();
+            let mut did = turn.progress_within(looks);
             while let Some(occurrence) = turn.occurrence() {
                 did = true;
                 self.tell(bound, state, occurrence);

@@ -294,6 +294,21 @@ impl Turn<'_> {
         self.work.progress(now_ns)
     }
 
+    /// As [`Turn::progress`], looking up to so many times until something is done. All looks share
+    /// one look at the clock.
+    #[inline]
+    pub fn progress_within(&mut self, looks: u32) -> bool {
+        let now_ns = self.work.time();
+        for _ in 1..looks {
+            if self.work.progress(now_ns) {
+                return true;
+            }
+            // Also for the sender's sake, who writes the line that is looked at.
+            std::hint::spin_loop();
+        }
+        self.work.progress(now_ns)
+    }
+
     /// What has happened since, one thing at a time, oldest first.
     #[inline]
     pub fn occurrence(&mut self) -> Option<Occurrence> {
