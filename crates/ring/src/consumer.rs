@@ -71,6 +71,14 @@ impl Consumer {
         self.take_up(at, Control::unpack(word)).map(Some)
     }
 
+    /// Whether there is an item that [`Consumer::peek`] has not given. A look, not a check.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        let next = self.taken.slots.wrapping_add(u32::from(self.current.is_some()));
+        let word = self.mem.word(self.geometry.slot_at(next)).load(Ordering::Relaxed);
+        word as u32 == next.wrapping_add(1)
+    }
+
     /// Items released so far, modulo 2^32.
     #[inline]
     pub(crate) fn taken(&self) -> u32 {

@@ -121,6 +121,12 @@ impl Duplex {
         }
     }
 
+    /// Whether another item than the current one can be seen in the ring.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.into.has_more()
+    }
+
     /// The item that [`Duplex::peek`] last gave, if it was not released since.
     #[inline]
     pub fn current(&self) -> Option<Item> {

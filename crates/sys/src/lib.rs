@@ -17,6 +17,7 @@ pub mod packet;
 pub mod plain;
 pub mod pmix;
 pub mod process;
+mod rx_ring;
 pub mod seccomp;
 pub mod tso;
 pub mod udp;

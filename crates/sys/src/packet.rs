@@ -7,24 +7,15 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use crate::cpu;
 use crate::net::sockopt::{self, set};
 use crate::net::{Condition, Sent, StepError, mmsg, step};
+use crate::rx_ring::RxRing;
 
 /// Bytes of an Ethernet header: destination, source, EtherType.
 pub const ETHERNET_HEADER_LEN: usize = 14;
-
-/// The memory that the kernel is asked for at once. A multiple of every page size.
-const BLOCK_LEN: usize = 64 * 1024;
-
-/// Bytes of a cache line, or a divisor of it.
-const CACHE_LINE: usize = 64;
 
 /// What a packet socket is opened with.
 #[derive(Clone, Debug)]
@@ -47,109 +38,9 @@ pub struct PacketConfig<'a> {
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: OwnedFd,
-    ring: Ring,
-    /// Where the slot begins that comes next, or is looked at, in the ring.
-    at: usize,
-    /// Which one it is within its block.
-    in_block: usize,
-    /// The frame being looked at, as offset in the ring and length.
-    current: Option<(usize, usize)>,
-    losing: bool,
+    ring: RxRing,
     damaged: u64,
     dropped: Cell<u64>,
-}
-
-/// The mapped receive ring.
-#[derive(Debug)]
-struct Ring {
-    memory: NonNull<u8>,
-    len: usize,
-    slot_len: usize,
-    slots_per_block: usize,
-    block_len: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone (the kernel aside, with which the status words
-// synchronize), and is not tied to a thread.
-unsafe impl Send for Ring {}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `Ring::map` with this length; no reference into it
-        // outlives the socket that owns the ring.
-        let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.len) };
-    }
-}
-
-impl Ring {
-    /// Asks for a ring and maps it.
-    fn map(fd: BorrowedFd<'_>, mtu: usize, frames: usize) -> Result<Ring, StepError> {
-        // The kernel's header, then room that aligns the network header to 16, then the frame. An
-        // odd number of cache lines, so that slots do not all fall into the same few cache sets.
-        let bytes = libc::TPACKET2_HDRLEN + 16 + ETHERNET_HEADER_LEN + mtu;
-        let slot_len = (bytes.div_ceil(CACHE_LINE) | 1) * CACHE_LINE;
-        let block_len = BLOCK_LEN.max(slot_len.next_power_of_two());
-        let slots_per_block = block_len / slot_len;
-        let blocks = frames.max(2).div_ceil(slots_per_block);
-        let request = libc::tpacket_req {
-            tp_block_size: block_len as u32,
-            tp_block_nr: blocks as u32,
-            tp_frame_size: slot_len as u32,
-            tp_frame_nr: (blocks * slots_per_block) as u32,
-        };
-        let raw = fd.as_raw_fd();
-        step(
-            "asking for a receive ring",
-            set(raw, libc::SOL_PACKET, libc::PACKET_RX_RING, &request),
-        )?;
-        let len = block_len * blocks;
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
-        let mapped = unsafe { mmap(std::ptr::null_mut(), len, access, flags, fd, 0) };
-        let memory = step("mapping the receive ring", mapped.map_err(io::Error::from))?;
-        let Some(memory) = NonNull::new(memory.cast::<u8>()) else {
-            return step("mapping the receive ring", Err(io::ErrorKind::OutOfMemory.into()));
-        };
-        Ok(Ring { memory, len, slot_len, slots_per_block, block_len })
-    }
-
-    /// Where the slot after `(at, in_block)` begins. Slots fill a block without crossing its end.
-    #[inline]
-    fn after(&self, at: usize, in_block: usize) -> (usize, usize) {
-        if in_block + 1 < self.slots_per_block {
-            return (at + self.slot_len, in_block + 1);
-        }
-        let next = at - in_block * self.slot_len + self.block_len;
-        (if next < self.len { next } else { 0 }, 0)
-    }
-
-    /// The status word of the slot at `at`.
-    #[inline]
-    fn status(&self, at: usize) -> &AtomicU32 {
-        assert!(at + self.slot_len <= self.len, "a slot lies inside the ring");
-        // SAFETY: in bounds, as was just checked; aligned, for slots are multiples of 64 and the
-        // mapping is page-aligned; the kernel's side accesses the word as one 32-bit unit.
-        unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(at).cast()) }
-    }
-
-    /// The header of the slot at `at`, which the kernel has handed over.
-    #[inline]
-    fn header(&self, at: usize) -> libc::tpacket2_hdr {
-        assert!(at + self.slot_len <= self.len, "a slot lies inside the ring");
-        // SAFETY: in bounds and aligned, as in `status`; any bits are a valid header; the kernel
-        // does not write to a slot that it has handed over.
-        unsafe { self.memory.as_ptr().add(at).cast::<libc::tpacket2_hdr>().read() }
-    }
-
-    /// Bytes of the ring that the kernel has handed over.
-    #[inline]
-    fn bytes(&self, at: usize, len: usize) -> &[u8] {
-        assert!(at + len <= self.len, "a frame lies inside the ring");
-        // SAFETY: in bounds; the kernel does not write to a slot that it has handed over, and the
-        // slot is given back only through `&mut PacketSocket`, when no such slice is left.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), len) }
-    }
 }
 
 impl PacketSocket {
@@ -163,12 +54,7 @@ impl PacketSocket {
         let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
         let fd = step("opening a packet socket", fd.map_err(io::Error::from))?;
         let raw = fd.as_raw_fd();
-        let version = libc::tpacket_versions::TPACKET_V2 as i32;
         let one = 1i32;
-        step(
-            "choosing the ring's layout",
-            set(raw, libc::SOL_PACKET, libc::PACKET_VERSION, &version),
-        )?;
         let base = ETHERNET_HEADER_LEN;
         step(
             "attaching the frame filter",
@@ -178,21 +64,12 @@ impl PacketSocket {
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one);
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &one);
         let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 1 << 20);
-        let ring = Ring::map(fd.as_fd(), config.mtu, config.ring_frames)?;
+        let ring = RxRing::map(fd.as_fd(), ETHERNET_HEADER_LEN + config.mtu, config.ring_frames)?;
         for group in config.groups {
             step("joining the group address", join(raw, config.index, *group))?;
         }
         step("binding the packet socket", bind(raw, config.index, config.ethertype))?;
-        Ok(PacketSocket {
-            fd,
-            ring,
-            at: 0,
-            in_block: 0,
-            current: None,
-            losing: false,
-            damaged: 0,
-            dropped: Cell::new(0),
-        })
+        Ok(PacketSocket { fd, ring, damaged: 0, dropped: Cell::new(0) })
     }
 
     /// Receives from now on what meets these conditions, as those given to [`PacketSocket::open`].
@@ -207,40 +84,14 @@ impl PacketSocket {
     /// come. No system call.
     #[inline]
     pub fn advance(&mut self) -> bool {
-        if self.current.is_some() {
-            self.give_back();
-        }
-        // A full turn at most: each slot that is passed over has been given back.
-        loop {
-            let status = self.ring.status(self.at).load(Ordering::Acquire);
-            if status & libc::TP_STATUS_USER == 0 {
-                return false;
-            }
-            // The lines that a small frame is in, which another core has just written, come while
-            // the header is looked at and the clock is read.
-            cpu::prefetch(self.ring.bytes(self.at + CACHE_LINE, 2 * CACHE_LINE));
-            self.losing |= status & libc::TP_STATUS_LOSING != 0;
-            let header = self.ring.header(self.at);
-            let (start, len) = (header.tp_mac as usize, header.tp_snaplen as usize);
-            let whole = header.tp_len == header.tp_snaplen
-                && len >= ETHERNET_HEADER_LEN
-                && start + len <= self.ring.slot_len;
-            self.current = Some((self.at + start, len));
-            if whole {
+        while let Some(slot) = self.ring.advance() {
+            if slot.len == slot.whole && slot.len >= ETHERNET_HEADER_LEN {
                 return true;
             }
             // Longer than the interface's MTU was when the ring was made: of no use.
             self.damaged += 1;
-            self.give_back();
         }
-    }
-
-    /// Gives the slot that is looked at back to the kernel.
-    #[inline]
-    fn give_back(&mut self) {
-        self.current = None;
-        self.ring.status(self.at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        (self.at, self.in_block) = self.ring.after(self.at, self.in_block);
+        false
     }
 
     /// The current frame with its Ethernet header.
@@ -249,8 +100,8 @@ impl PacketSocket {
     /// If the last [`PacketSocket::advance`] found none.
     #[inline]
     pub fn frame(&self) -> &[u8] {
-        let (at, len) = self.current.expect("advance() found a frame");
-        self.ring.bytes(at, len)
+        assert!(self.ring.current().is_some(), "advance() found a frame");
+        self.ring.frame()
     }
 
     /// Sends one frame that begins with its Ethernet header. One system call, which does not wait.
@@ -284,7 +135,7 @@ impl PacketSocket {
 
     /// Whether the kernel has lost frames since this was last asked.
     pub fn take_losing(&mut self) -> bool {
-        std::mem::take(&mut self.losing)
+        self.ring.take_losing()
     }
 }
 

@@ -1,6 +1,10 @@
 //! AF_PACKET with offload headers (PACKET_VNET_HDR): TCP-shaped frames far longer than the MTU,
 //! which the NIC, or the kernel just before it, cuts into pieces of that size (TSO), and which the
 //! receiver's kernel joins again before it hands them over (GRO).
+//!
+//! The kernel writes the beginning of each frame into a mapped ring, and where that is not all of
+//! it, keeps the frame in the socket's queue (PACKET_COPY_THRESH). So to look for a frame, and at
+//! what it is, costs no system call; and to take it costs one, straight to where it belongs.
 
 use std::cell::Cell;
 use std::io;
@@ -13,6 +17,7 @@ use crate::buf::Buf;
 use crate::net::sockopt::{self, set};
 use crate::net::{Condition, StepError, mmsg, step};
 use crate::packet::{self, ETHERNET_HEADER_LEN};
+use crate::rx_ring::RxRing;
 
 /// Bytes of the header that says what the NIC shall do with a frame, and that stands before it.
 pub const OFFLOAD_LEN: usize = 10;
@@ -23,6 +28,9 @@ const IPV6: u16 = 0x86dd;
 // linux/virtio_net.h.
 const NEEDS_CSUM: u8 = 1;
 const GSO_TCPV6: u8 = 4;
+
+/// Tries to take a frame that is there: the error of an outage comes out before it does.
+const TRIES: usize = 4;
 
 /// Bytes asked for as receive and as send buffer.
 const RECEIVE_BUFFER: usize = 8 << 20;
@@ -62,6 +70,10 @@ pub struct TsoConfig<'a> {
     pub conditions: &'a [Condition],
     /// Group addresses to receive as well.
     pub groups: &'a [[u8; 6]],
+    /// Bytes of each frame that can be looked at before it is taken.
+    pub head: usize,
+    /// Frames that may wait, at least.
+    pub ring_frames: usize,
 }
 
 /// A packet socket on one interface that sends and receives long IPv6 frames, each behind an
@@ -69,6 +81,10 @@ pub struct TsoConfig<'a> {
 #[derive(Debug)]
 pub struct TsoSocket {
     fd: OwnedFd,
+    ring: RxRing,
+    /// The current frame is in the socket's queue, ahead of all others.
+    queued: bool,
+    lost: u64,
     dropped: Cell<u64>,
 }
 
@@ -91,11 +107,14 @@ impl TsoSocket {
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one);
         let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
         let _ = sockopt::grow_buffer(raw, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER);
+        let ring = RxRing::map(fd.as_fd(), OFFLOAD_LEN + config.head, config.ring_frames)?;
+        let whole = set(raw, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &one);
+        step("asking for whole frames beside the ring", whole)?;
         for group in config.groups {
             step("joining the group address", packet::join(raw, config.index, *group))?;
         }
         step("binding the packet socket", packet::bind(raw, config.index, IPV6))?;
-        Ok(TsoSocket { fd, dropped: Cell::new(0) })
+        Ok(TsoSocket { fd, ring, queued: false, lost: 0, dropped: Cell::new(0) })
     }
 
     /// Receives from now on what meets these conditions, as those given to [`TsoSocket::open`].
@@ -137,64 +156,109 @@ impl TsoSocket {
         Some(if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) })
     }
 
-    /// Takes the frame that waits: its beginning into `head`, the `len` bytes behind that into
-    /// `tail` from `at` on, what there may be behind those nowhere. Gives how many bytes were
-    /// written; `None` if nothing waits. `Err(None)`: the memory lies in too many pieces; nothing
+    /// Lets go of the current frame and moves on to the next; `false` when none has come. No system
+    /// call, unless the current frame was not taken.
+    #[inline]
+    pub fn advance(&mut self) -> bool {
+        if self.queued && !self.discard() {
+            return false;
+        }
+        while let Some(slot) = self.ring.advance() {
+            self.queued = slot.queued;
+            if slot.queued || slot.len == slot.whole {
+                return true;
+            }
+            // The queue was full.
+            self.lost += 1;
+        }
+        false
+    }
+
+    /// The current frame's beginning, from its Ethernet header on: all of it, unless
+    /// [`TsoSocket::is_queued`].
+    #[inline]
+    pub fn head(&self) -> &[u8] {
+        self.ring.frame()
+    }
+
+    /// Bytes of the current frame, from its Ethernet header on.
+    #[inline]
+    pub fn frame_len(&self) -> usize {
+        self.ring.current().map_or(0, |slot| slot.whole)
+    }
+
+    /// Whether all of the current frame is still to be taken.
+    #[inline]
+    pub fn is_queued(&self) -> bool {
+        self.queued
+    }
+
+    /// Takes the current frame: its beginning, which includes the offload header, into `head`, the
+    /// `len` bytes behind that into `tail` from `at` on, what there may be behind those nowhere.
+    /// Gives how many bytes were written. `Err(None)`: the memory lies in too many pieces; nothing
     /// was done.
     ///
     /// # Errors
     /// As for [`TsoSocket::receive`].
     #[inline]
     pub fn receive_into(
-        &self,
+        &mut self,
         head: &mut [u8],
         tail: &Buf,
         at: usize,
         len: usize,
-    ) -> Result<Option<usize>, Option<io::Error>> {
+    ) -> Result<usize, Option<io::Error>> {
         let mut vector = Vector::new(head.as_mut_ptr(), head.len());
         vector.add_buf(tail, at, len).ok_or(None)?;
         let mut message = vector.message();
         let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_DONTWAIT);
         // SAFETY: `message` names pieces of `head` and of `tail`, which may be written, for whoever
         // made the `Buf` vouched for that; all outlive the call.
-        let done = unsafe { libc::syscall(libc::SYS_recvmsg, fd, &raw mut message, flags) };
-        received(done).map_err(Some)
+        let receive = || unsafe { libc::syscall(libc::SYS_recvmsg, fd, &raw mut message, flags) };
+        self.take(receive).map_err(Some)
     }
 
-    /// Looks at the frame that waits, without taking it: copies its beginning into `head`, and
-    /// gives its length with the offload header, or `None` if nothing waits.
+    /// Takes the current frame behind its offload header into `buffer`; gives how many bytes those
+    /// are together, though they may be more than fit.
     ///
     /// # Errors
-    /// As for [`TsoSocket::receive`].
+    /// When the kernel refuses again and again: the frame is then let go of.
     #[inline]
-    pub fn peek(&self, head: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive_plain(head, libc::MSG_PEEK)
-    }
-
-    /// Receives a frame behind its offload header into `buffer`; gives how many bytes those are
-    /// together, or `None` when nothing has come. One that is longer than the buffer is skipped.
-    ///
-    /// # Errors
-    /// When the socket has an error waiting, or the kernel refuses.
-    #[inline]
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let got = self.receive_plain(buffer, 0)?;
-        Ok(got.filter(|got| (OFFLOAD_LEN..=buffer.len()).contains(got)))
-    }
-
-    /// Receives what fits into `buffer`; gives how long the whole is.
-    #[inline]
-    fn receive_plain(&self, buffer: &mut [u8], flags: i32) -> io::Result<Option<usize>> {
-        let flags = flags | libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
         let (at, len, nobody) = (buffer.as_mut_ptr(), buffer.len(), std::ptr::null_mut::<u8>());
+        let fd = self.fd.as_raw_fd();
         // Not by the C library's function, as in `mmsg::send_one`.
         // SAFETY: the kernel writes at most `len` bytes at `at`, and no address.
-        let done = unsafe {
-            let fd = self.fd.as_raw_fd();
+        self.take(|| unsafe {
             libc::syscall(libc::SYS_recvfrom, fd, at, len, flags, nobody, nobody)
-        };
-        received(done)
+        })
+    }
+
+    /// Takes the frame that is first in the queue by a call that gives its length.
+    #[inline]
+    fn take(&mut self, mut receive: impl FnMut() -> libc::c_long) -> io::Result<usize> {
+        debug_assert!(self.queued, "the current frame was not taken");
+        let mut tries = 0;
+        loop {
+            let done = receive();
+            if done >= 0 {
+                self.queued = false;
+                return Ok(done as usize);
+            }
+            tries += 1;
+            if tries == TRIES {
+                return Err(io::Error::last_os_error());
+            }
+        }
+    }
+
+    /// Takes the current frame to nowhere. The ring and the queue go side by side, so before that
+    /// is done there is no next frame.
+    #[cold]
+    fn discard(&mut self) -> bool {
+        let mut offload = [0; OFFLOAD_LEN];
+        self.receive(&mut offload).is_ok()
     }
 
     /// An error that waits on the socket. Asking removes it; while it waits, the descriptor counts
@@ -203,24 +267,11 @@ impl TsoSocket {
         sockopt::take_error(self.fd.as_raw_fd())
     }
 
-    /// Frames lost since the socket was opened because its buffer was full. One system call.
+    /// Frames lost since the socket was opened because there was no room. One system call.
     pub fn dropped(&self) -> u64 {
         let dropped = self.dropped.get() + packet::drops(self.fd.as_raw_fd());
         self.dropped.set(dropped);
-        dropped
-    }
-}
-
-/// What a receiving call gave.
-#[inline]
-fn received(done: libc::c_long) -> io::Result<Option<usize>> {
-    if done >= 0 {
-        return Ok(Some(done as usize));
-    }
-    let error = io::Error::last_os_error();
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-        _ => Err(error),
+        dropped + self.lost
     }
 }
 

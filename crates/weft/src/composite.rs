@@ -361,6 +361,11 @@ impl Device for Composite {
         self.devices.iter_mut().for_each(|d| d.turned());
     }
 
+    #[inline]
+    fn has_more(&self) -> bool {
+        self.devices[self.at].has_more()
+    }
+
     fn has_to_send(&self) -> bool {
         self.devices[self.at].has_to_send()
     }

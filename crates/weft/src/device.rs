@@ -347,6 +347,12 @@ pub trait Device: Send {
     /// the next poll looks everywhere.
     fn turned(&mut self) {}
 
+    /// Whether another message is at hand, so that the next poll finds it without a look further.
+    #[inline]
+    fn has_more(&self) -> bool {
+        false
+    }
+
     /// Whether something goes out at the next poll; `true` also where that is not known.
     fn has_to_send(&self) -> bool {
         true

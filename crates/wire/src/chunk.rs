@@ -204,7 +204,13 @@ pub struct Ack {
 /// Whether the first chunk of a stream frame is a whole message. A look, not a check.
 #[inline]
 pub fn begins_with_message(frame: &[u8]) -> bool {
-    frame.get(HEADER_LEN) == Some(&MESSAGE)
+    is_message(frame, HEADER_LEN)
+}
+
+/// Whether the chunk that begins at `at` in a stream frame is a whole message. A look, not a check.
+#[inline]
+pub fn is_message(frame: &[u8], at: usize) -> bool {
+    frame.get(at) == Some(&MESSAGE)
 }
 
 /// Whether it is a datagram. A look, not a check.

@@ -21,26 +21,30 @@ use crate::options::{LinkOptions, Wanted};
 use crate::packet::{EVERYONE, at_most_wire_speed, check_length, count_sent, foreign};
 use crate::state::StateWatch;
 use crate::{LinkError, error};
-use header::{FRAME_MAX, HEADROOM, IP_HEADER_LEN, Piece, Sender, TCP_HEADER_LEN};
+use header::{FRAME_MAX, HEADERS, HEADROOM, IP_HEADER_LEN, Piece, Sender, TCP_HEADER_LEN};
 use join::Join;
 
 /// The most pieces of a frame.
 const PIECES_MAX: usize = 64;
 
 /// Calls that found nothing between two looks at the interface's state.
-const STATE_EVERY: u32 = 64;
+const STATE_EVERY: u32 = 256;
 
 /// Bytes of a frame that are looked at before it is taken: its headers, and what may stand before
 /// the piece of a large message.
-const HEAD: usize = HEADROOM + 256;
+const HEAD: usize = HEADERS + 256;
 
-/// Tries to take a frame that is there: the error of an outage comes out before it does.
-const TRIES: usize = 4;
+/// Frames that may wait to be taken.
+const RING_FRAMES: usize = 1024;
 
 /// Where the frame is that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Current {
     None,
+    /// In the socket's ring.
+    Ring {
+        len: usize,
+    },
     /// In the buffer.
     Buffer {
         len: usize,
@@ -97,6 +101,8 @@ impl TsoLink {
             index: interface.index,
             conditions: &header::conditions(&wanted),
             groups: &[EVERYONE],
+            head: HEAD,
+            ring_frames: RING_FRAMES,
         })
         .map_err(|error| LinkError::from_step(&interface.name, error))?;
         let watch = StateWatch::new(&interface.name)
@@ -117,7 +123,7 @@ impl TsoLink {
             gathers: true,
             costs: costs(interface),
             integrity: true,
-            free_poll: false,
+            free_poll: true,
         };
         Ok(TsoLink {
             socket,
@@ -134,68 +140,70 @@ impl TsoLink {
         })
     }
 
-    /// The frame that waits, of `got` bytes, of which the beginning has been looked at: if it ends
-    /// with a piece of a large message, that may stay where it is.
+    /// Whether the frame that waits ends with a piece of a large message, which may stay where it
+    /// is: then the rest of it is copied to the buffer.
     #[inline]
-    fn head(&mut self, got: usize) -> Option<Current> {
-        if got <= HEAD {
-            return None;
-        }
-        let piece = Piece::read(&self.buffer[OFFLOAD_LEN..got.min(self.buffer.len())])?;
-        let missing = final_piece(&piece.bytes[..piece.bytes.len().min(HEAD - HEADROOM)])?;
+    fn take_head(&mut self) -> Option<Current> {
+        let head = self.socket.head();
+        self.buffer[OFFLOAD_LEN..OFFLOAD_LEN + head.len()].copy_from_slice(head);
+        let came = OFFLOAD_LEN..OFFLOAD_LEN + self.socket.frame_len();
+        let piece = Piece::read(self.buffer.get(came)?)?;
+        let missing = final_piece(&piece.bytes[..piece.bytes.len().min(HEAD - HEADERS)])?;
         let len = piece.whole;
         (piece.is_whole() && missing < len).then_some(Current::Head { len, missing })
     }
 
-    /// Gives back what was the current frame.
+    /// Takes the frame that has come out of the socket's ring or queue; `None`: it is a piece of
+    /// one that is not whole yet, or nothing of Weft's.
     #[inline]
-    fn let_go(&mut self) {
-        match std::mem::replace(&mut self.current, Current::None) {
-            Current::None | Current::Buffer { .. } => {}
-            Current::Joined => self.join.done(),
-            // Nobody wanted it.
-            Current::Head { .. } => {
-                let _ = self.socket.receive(&mut self.buffer[..HEADROOM]);
-            }
-        }
-    }
-
-    #[inline]
-    fn count_received(&mut self) {
-        self.counters.received_frames += 1;
-        self.counters.received_bytes += self.frame().bytes.len() as u64;
-    }
-
-    /// Receives until a frame is whole; `false` when nothing more has come.
-    #[inline]
-    fn receive(&mut self) -> Result<bool, LinkError> {
-        loop {
+    fn take_whole(&mut self) -> Option<Current> {
+        let in_ring = !self.socket.is_queued();
+        let received = if in_ring {
+            self.socket.head()
+        } else {
             let got = match self.socket.receive(&mut self.buffer) {
-                Ok(Some(got)) => got,
-                Ok(None) => return self.found_nothing(),
+                Ok(got) => got,
                 Err(error) => {
-                    // Asking has removed the error; what it was about shows in the interface's
-                    // state.
-                    tracing::trace!(link = self.info.name, %error, "receiving");
-                    return self.found_nothing();
+                    tracing::debug!(link = self.info.name, %error, "taking a frame that has come");
+                    return None;
                 }
             };
-            let Some(piece) = Piece::read(&self.buffer[OFFLOAD_LEN..got]) else { continue };
-            if piece.is_whole() {
-                self.current = Current::Buffer { len: piece.whole };
-                return Ok(true);
-            }
-            if self.join.add(&piece) {
-                self.current = Current::Joined;
+            self.buffer.get(OFFLOAD_LEN..got)?
+        };
+        let piece = Piece::read(received)?;
+        if piece.is_whole() {
+            let len = piece.whole;
+            return Some(if in_ring { Current::Ring { len } } else { Current::Buffer { len } });
+        }
+        self.join.add(&piece).then_some(Current::Joined)
+    }
+
+    /// Moves on to the next frame; with `heads`, one that may be in the kernel to a part.
+    #[inline]
+    fn next(&mut self, heads: bool) -> Result<bool, LinkError> {
+        if let Current::Joined = std::mem::replace(&mut self.current, Current::None) {
+            self.join.done();
+        }
+        while self.socket.advance() {
+            let head = if heads && self.socket.is_queued() { self.take_head() } else { None };
+            if let Some(current) = head.or_else(|| self.take_whole()) {
+                self.current = current;
+                self.counters.received_frames += 1;
+                self.counters.received_bytes += self.frame().bytes.len() as u64;
                 return Ok(true);
             }
         }
+        self.found_nothing()
     }
 
     /// Looks after the interface now and then while nothing arrives.
+    #[inline]
     fn found_nothing(&mut self) -> Result<bool, LinkError> {
         self.idle = self.idle.wrapping_add(1);
         if self.idle.is_multiple_of(STATE_EVERY) && self.watch.take_fresh() {
+            // It would keep the descriptor readable, and a sleeper awake. What it is about shows in
+            // the interface's state.
+            let _ = self.socket.take_error();
             self.watch.news()?;
         }
         Ok(false)
@@ -293,26 +301,12 @@ impl Link for TsoLink {
 
     #[inline]
     fn poll(&mut self) -> Result<bool, LinkError> {
-        self.let_go();
-        let found = self.receive()?;
-        if found {
-            self.count_received();
-        }
-        Ok(found)
+        self.next(false)
     }
 
     #[inline]
     fn poll_head(&mut self) -> Result<bool, LinkError> {
-        self.let_go();
-        let Ok(Some(got)) = self.socket.peek(&mut self.buffer[..HEAD]) else {
-            return self.found_nothing();
-        };
-        if let Some(head) = self.head(got) {
-            self.current = head;
-            self.count_received();
-            return Ok(true);
-        }
-        self.poll()
+        self.next(true)
     }
 
     #[inline]
@@ -329,36 +323,37 @@ impl Link for TsoLink {
         };
         self.current = Current::Buffer { len: whole };
         let end = HEADROOM + missing + len;
-        let mut tries = 0;
-        let cause = loop {
-            let head = &mut self.buffer[..HEADROOM + missing];
-            let got = match self.socket.receive_into(head, into, at, len) {
-                // Memory in many pieces: by way of the buffer.
-                Err(None) => self.socket.receive(&mut self.buffer).inspect(|_| {
-                    into.write(at, &self.buffer[HEADROOM + missing..end]);
-                }),
-                Err(Some(error)) => Err(error),
-                Ok(got) => Ok(got),
-            };
-            tries += 1;
-            match got {
-                Ok(Some(got)) if got >= end => return Ok(()),
-                Ok(_) => break io::ErrorKind::UnexpectedEof.into(),
-                Err(error) if tries == TRIES => break error,
-                Err(_) => {}
-            }
+        let head = &mut self.buffer[..HEADROOM + missing];
+        let got = match self.socket.receive_into(head, into, at, len) {
+            // Memory in many pieces: by way of the buffer.
+            Err(None) => self.socket.receive(&mut self.buffer).inspect(|_| {
+                into.write(at, &self.buffer[HEADROOM + missing..end]);
+            }),
+            got => got.map_err(|error| error.unwrap_or(io::ErrorKind::Other.into())),
+        };
+        let cause = match got {
+            Ok(got) if got >= end => return Ok(()),
+            Ok(_) => io::ErrorKind::UnexpectedEof.into(),
+            Err(error) => error,
         };
         Err(LinkError::from_io(&self.info.interface, "taking a frame that has come", cause))
     }
 
     #[inline]
     fn frame(&self) -> RxFrame<'_> {
+        let from = |headers: &[u8]| {
+            let mut mac = [0; 6];
+            mac.copy_from_slice(&headers[6..12]);
+            LinkAddr::Mac(mac)
+        };
         match self.current {
+            Current::Ring { len } => {
+                let frame = self.socket.head();
+                RxFrame { from: from(frame), bytes: &frame[HEADERS..HEADERS + len] }
+            }
             Current::Buffer { len } | Current::Head { len, .. } => {
-                let mut from = [0; 6];
-                from.copy_from_slice(&self.buffer[OFFLOAD_LEN + 6..OFFLOAD_LEN + 12]);
                 let bytes = &self.buffer[HEADROOM..HEADROOM + len];
-                RxFrame { from: LinkAddr::Mac(from), bytes }
+                RxFrame { from: from(&self.buffer[OFFLOAD_LEN..]), bytes }
             }
             Current::Joined | Current::None => {
                 let (bytes, of) = self.join.frame().expect("poll() found a frame");

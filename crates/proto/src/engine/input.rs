@@ -1,7 +1,7 @@
 //! Frames that come in, and the events they lead to.
 
 use weft_wire::{
-    FrameError, FrameKind, HEADER_LEN, Header, Hello, LinkAddr, LinkId, PeerId, flags,
+    FrameError, FrameKind, HEADER_LEN, Header, Hello, LinkAddr, LinkId, PeerId, flags, is_message,
 };
 
 use super::Engine;
@@ -194,6 +194,12 @@ impl Engine {
         } else {
             peer.schedule(&mut self.hub);
         }
+    }
+
+    /// Whether another message follows in the frame that was received last, `frame`.
+    #[inline]
+    pub fn has_more(&self, frame: &[u8]) -> bool {
+        self.current.is_some_and(|cursor| cursor.at < cursor.end && is_message(frame, cursor.at))
     }
 
     fn drain(&mut self, id: PeerId) -> Option<Incoming> {

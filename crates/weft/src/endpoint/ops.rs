@@ -112,9 +112,10 @@ impl Ops {
             return slot;
         };
         let op = &mut self.slots[slot as usize];
-        let State::Free(next) = op.state else { unreachable!("the free list holds free slots") };
+        let State::Free(next) = std::mem::replace(&mut op.state, state) else {
+            unreachable!("the free list holds free slots")
+        };
         self.free = next;
-        op.state = state;
         op.peer = peer;
         op.buf = buf;
         op.owner = Owner::Request;

@@ -33,6 +33,10 @@ const SPARE_MAX: usize = 256;
 /// Events taken in one go, so that a flood of them does not keep the caller from its own business.
 const EVENTS_MAX: usize = 64;
 
+/// Messages that somebody waits for taken in one go, where they are at hand. The caller may then do
+/// with all what it does between two calls, and that may be much: MPICH gives its processor away.
+const AWAITED_MAX: u32 = 8;
+
 /// Calls between two looks at the clock where nothing goes by it closely. The tender looks itself
 /// where the program makes no call for some milliseconds.
 const CALLS_PER_LOOK: u32 = 8;
@@ -256,8 +260,8 @@ impl EndpointWork {
     }
 
     /// Takes what has arrived, and tries waiting sends again; `true` if something was done. Stops
-    /// at the first small message that somebody waits for: a poll that finds nothing more can cost
-    /// system calls, and would come between the message and the answer to it.
+    /// at a small message that somebody waits for, unless more are at hand: a poll that finds
+    /// nothing more can cost system calls, and would come between the message and the answer to it.
     #[inline]
     pub(super) fn progress(&mut self, now_ns: u64) -> bool {
         let mut did = !self.queues.is_empty() && self.retry();
@@ -266,13 +270,16 @@ impl EndpointWork {
             return true;
         }
         self.unpolled = 0;
+        let mut awaited = 0;
         for _ in 0..EVENTS_MAX {
             if !self.device.poll(now_ns) {
                 break;
             }
             did = true;
-            let ends = (self.ops.ends, self.groups.ends);
-            if self.take_event() && (self.ops.ends, self.groups.ends) != ends {
+            let before = (self.ops.ends, self.groups.ends);
+            let may_go_on = self.take_event();
+            awaited += u32::from(may_go_on && (self.ops.ends, self.groups.ends) != before);
+            if awaited > 0 && (awaited >= AWAITED_MAX || !self.device.has_more()) {
                 break;
             }
         }

@@ -475,6 +475,11 @@ impl Device for Ether {
         self.transmit(self.now);
     }
 
+    #[inline]
+    fn has_more(&self) -> bool {
+        self.engine.has_more(self.links.frame())
+    }
+
     fn has_to_send(&self) -> bool {
         self.engine.has_to_send()
     }

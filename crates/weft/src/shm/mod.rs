@@ -436,6 +436,11 @@ impl Device for Shm {
     }
 
     #[inline]
+    fn has_more(&self) -> bool {
+        matches!(self.current, Current::Message { at } if self.ends(at).has_more())
+    }
+
+    #[inline]
     fn event(&self) -> Event<'_> {
         match self.current {
             Current::Message { at } => {

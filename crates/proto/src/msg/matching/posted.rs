@@ -1,9 +1,10 @@
-//! Posted receives: a table per shape in use, and one list for receives of rare shapes.
+//! Posted receives: a place for one that is alone of its kind, a table per shape in use, and one
+//! list for receives of rare shapes.
 
 use super::index::Index;
 use super::queue::{Ends, Links};
 use super::shape::Shape;
-use super::slab::Slab;
+use super::slab::{NIL, Slab};
 use super::{Arrival, Posted, Want};
 
 /// Shapes that have a table at one time. A program that uses more at once finds the receives of the
@@ -30,16 +31,30 @@ struct Table {
 
 /// Where a receive is.
 #[derive(Clone, Copy)]
-pub(super) struct Found {
-    slot: u32,
-    seq: u64,
-    /// Its table's number, [`TABLES`] for none.
-    table: usize,
-    bucket: usize,
+pub(super) enum Found {
+    /// In front.
+    Front,
+    /// In a table, or in the list of rare shapes.
+    Behind {
+        slot: u32,
+        /// Its table's number, [`TABLES`] for none.
+        table: usize,
+        bucket: usize,
+    },
 }
+
+/// Kinds of messages are counted by the low bits of their numbers: a mistaken one only keeps the
+/// place in front empty.
+const KINDS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct PostedQueue<R> {
+    /// A receive that was alone of its kind when it was posted, and so is older than all others
+    /// that fit what it fits: nearly always the one, where messages go there and back. It costs no
+    /// table.
+    front: Option<Entry<R>>,
+    /// How many of each kind are not in front.
+    behind: [u32; KINDS],
     slab: Slab<Entry<R>>,
     links: Links,
     tables: Vec<Table>,
@@ -50,6 +65,8 @@ pub(super) struct PostedQueue<R> {
 impl<R> PostedQueue<R> {
     pub(super) fn new() -> PostedQueue<R> {
         PostedQueue {
+            front: None,
+            behind: [0; KINDS],
             slab: Slab::new(),
             links: Links::default(),
             tables: Vec::new(),
@@ -60,15 +77,24 @@ impl<R> PostedQueue<R> {
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.slab.len()
+        self.slab.len() + usize::from(self.front.is_some())
     }
 
     #[inline]
     pub(super) fn insert(&mut self, want: Want, receive: R) -> Posted {
-        let shape = Shape::of(&want);
-        let number = self.table_for(shape);
         let seq = self.next_seq;
         self.next_seq += 1;
+        if self.front.is_none() && self.behind[kind(&want)] == 0 {
+            self.front = Some(Entry { want, seq, table: TABLES as u8, receive });
+            return Posted { slot: NIL, seq };
+        }
+        self.insert_behind(want, seq, receive)
+    }
+
+    fn insert_behind(&mut self, want: Want, seq: u64, receive: R) -> Posted {
+        let shape = Shape::of(&want);
+        let number = self.table_for(shape);
+        self.behind[kind(&want)] += 1;
         let slot = self.slab.insert(Entry { want, seq, table: number, receive });
         match self.tables.get_mut(usize::from(number)) {
             None => self.links.append(&mut self.rare, slot),
@@ -111,8 +137,15 @@ impl<R> PostedQueue<R> {
     /// The oldest receive that the arrival fits.
     #[inline]
     pub(super) fn find(&self, arrival: &Arrival) -> Option<Found> {
+        match &self.front {
+            Some(entry) if entry.want.fits(arrival) => Some(Found::Front),
+            _ => self.find_behind(arrival),
+        }
+    }
+
+    fn find_behind(&self, arrival: &Arrival) -> Option<Found> {
         let slab = &self.slab;
-        let mut best: Option<Found> = None;
+        let mut best: Option<(u64, Found)> = None;
         for (number, table) in self.tables.iter().enumerate() {
             if table.len == 0 {
                 continue;
@@ -121,37 +154,46 @@ impl<R> PostedQueue<R> {
             let same = |s| slab.get(s).is_some_and(|e| table.shape.key(&e.want) == key);
             let (slot, bucket) = table.index.first(key.hash(), same);
             if let Some(entry) = slab.get(slot)
-                && best.is_none_or(|best| entry.seq < best.seq)
+                && best.is_none_or(|(seq, _)| entry.seq < seq)
             {
-                best = Some(Found { slot, seq: entry.seq, table: number, bucket });
+                best = Some((entry.seq, Found::Behind { slot, table: number, bucket }));
             }
         }
-        if self.rare.is_empty() { best } else { self.oldest_rare(arrival, best) }
+        if self.rare.is_empty() { best.map(|(_, f)| f) } else { self.oldest_rare(arrival, best) }
     }
 
     #[cold]
-    fn oldest_rare(&self, arrival: &Arrival, best: Option<Found>) -> Option<Found> {
-        let limit = best.map_or(u64::MAX, |best| best.seq);
+    fn oldest_rare(&self, arrival: &Arrival, best: Option<(u64, Found)>) -> Option<Found> {
+        let limit = best.map_or(u64::MAX, |(seq, _)| seq);
         self.links
             .iter(self.rare.first)
             .map_while(|slot| self.slab.get(slot).map(|entry| (entry, slot)))
             .take_while(|(entry, _)| entry.seq < limit)
             .find(|(entry, _)| entry.want.fits(arrival))
-            .map(|(entry, slot)| Found { slot, seq: entry.seq, table: TABLES, bucket: 0 })
-            .or(best)
+            .map(|(_, slot)| Found::Behind { slot, table: TABLES, bucket: 0 })
+            .or(best.map(|(_, found)| found))
     }
 
     /// The receive that [`PostedQueue::find`] found.
     #[inline]
     pub(super) fn get_mut(&mut self, found: Found) -> Option<(Posted, &mut R)> {
-        let Found { slot, seq, .. } = found;
-        self.slab.get_mut(slot).map(|e| (Posted { slot, seq }, &mut e.receive))
+        let (slot, entry) = match found {
+            Found::Front => (NIL, self.front.as_mut()),
+            Found::Behind { slot, .. } => (slot, self.slab.get_mut(slot)),
+        };
+        entry.map(|e| (Posted { slot, seq: e.seq }, &mut e.receive))
     }
 
     /// Takes out the receive that [`PostedQueue::find`] found, with no change between.
     #[inline]
     pub(super) fn take(&mut self, found: Found) -> Option<R> {
-        let Found { slot, table, bucket, .. } = found;
+        match found {
+            Found::Front => self.front.take().map(|entry| entry.receive),
+            Found::Behind { slot, table, bucket } => self.take_behind(slot, table, bucket),
+        }
+    }
+
+    fn take_behind(&mut self, slot: u32, table: usize, bucket: usize) -> Option<R> {
         match self.tables.get_mut(table) {
             None => self.links.unlink(&mut self.rare, slot),
             Some(table) => {
@@ -159,12 +201,17 @@ impl<R> PostedQueue<R> {
                 table.index.remove_at(&mut self.links, slot, bucket);
             }
         }
-        let receive = self.slab.remove(slot).map(|entry| entry.receive);
+        let entry = self.slab.remove(slot)?;
+        self.behind[kind(&entry.want)] -= 1;
         self.settle();
-        receive
+        Some(entry.receive)
     }
 
     pub(super) fn cancel(&mut self, posted: Posted) -> Option<R> {
+        if posted.slot == NIL {
+            let is_it = |entry: &mut Entry<R>| entry.seq == posted.seq;
+            return self.front.take_if(is_it).map(|entry| entry.receive);
+        }
         let entry = self.slab.get(posted.slot)?;
         if entry.seq != posted.seq {
             return None;
@@ -179,6 +226,8 @@ impl<R> PostedQueue<R> {
         mut which: impl FnMut(&Want, &R) -> bool,
         mut each: impl FnMut(Want, R),
     ) {
+        // Others of its kind are younger; those of other kinds may have been posted before it.
+        let mut front = self.front.take_if(|e| which(&e.want, &e.receive));
         let mut slots: Vec<(u64, u32)> = self
             .slab
             .iter()
@@ -186,10 +235,16 @@ impl<R> PostedQueue<R> {
             .map(|(slot, e)| (e.seq, slot))
             .collect();
         slots.sort_unstable();
-        for (_, slot) in slots {
+        for (seq, slot) in slots {
+            if let Some(entry) = front.take_if(|e| e.seq < seq) {
+                each(entry.want, entry.receive);
+            }
             if let Some(entry) = self.unlink(slot) {
                 each(entry.want, entry.receive);
             }
+        }
+        if let Some(entry) = front {
+            each(entry.want, entry.receive);
         }
         self.settle();
     }
@@ -206,6 +261,7 @@ impl<R> PostedQueue<R> {
     fn unlink(&mut self, slot: u32) -> Option<Entry<R>> {
         let slab = &self.slab;
         let entry = slab.get(slot)?;
+        self.behind[kind(&entry.want)] -= 1;
         match self.tables.get_mut(usize::from(entry.table)) {
             None => self.links.unlink(&mut self.rare, slot),
             Some(table) => {
@@ -233,4 +289,10 @@ impl<R> PostedQueue<R> {
     pub(super) fn allocated(&self) -> usize {
         self.slab.slots() + self.tables.iter().map(|t| t.index.buckets()).sum::<usize>()
     }
+}
+
+/// Where receives of this kind are counted.
+#[inline]
+fn kind(want: &Want) -> usize {
+    usize::from(want.kind.0) % KINDS
 }

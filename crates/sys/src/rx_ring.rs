@@ -1,0 +1,195 @@
+//! The receive ring of a packet socket (TPACKET_V2), mapped here: the kernel writes frames, or
+//! their beginnings, into its slots, so looking for one costs no system call.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::cpu;
+use crate::net::sockopt::set;
+use crate::net::{StepError, step};
+
+/// Bytes of a cache line, or a divisor of it.
+const CACHE_LINE: usize = 64;
+
+/// The memory that the kernel is asked for at once. A multiple of every page size.
+const BLOCK_LEN: usize = 64 * 1024;
+
+/// What the kernel writes before a frame: its header, and room that aligns what follows to 16.
+const OVERHEAD: usize = libc::TPACKET2_HDRLEN + 16;
+
+/// A frame that the kernel has handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// Where in the ring it begins.
+    start: usize,
+    /// Bytes of it that are in the ring.
+    pub(crate) len: usize,
+    /// Bytes that it has.
+    pub(crate) whole: usize,
+    /// Whether the whole frame waits in the socket's queue as well.
+    pub(crate) queued: bool,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct RxRing {
+    memory: NonNull<u8>,
+    len: usize,
+    slot_len: usize,
+    slots_per_block: usize,
+    block_len: usize,
+    /// Where the slot begins that comes next, or is looked at.
+    at: usize,
+    /// Which one it is within its block.
+    in_block: usize,
+    /// The frame being looked at.
+    current: Option<Slot>,
+    losing: bool,
+}
+
+// SAFETY: the mapping belongs to this value alone (the kernel aside, with which the status words
+// synchronize), and is not tied to a thread.
+unsafe impl Send for RxRing {}
+
+impl Drop for RxRing {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `RxRing::map` with this length; no reference into it
+        // outlives the ring.
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.len) };
+    }
+}
+
+impl RxRing {
+    /// Asks for a ring with room for `slots` frames, at least, of which `bytes` each are kept, and
+    /// maps it. The socket is not bound yet.
+    pub(crate) fn map(fd: BorrowedFd<'_>, bytes: usize, slots: usize) -> Result<RxRing, StepError> {
+        let raw = fd.as_raw_fd();
+        let version = libc::tpacket_versions::TPACKET_V2 as i32;
+        step(
+            "choosing the ring's layout",
+            set(raw, libc::SOL_PACKET, libc::PACKET_VERSION, &version),
+        )?;
+        // An odd number of cache lines, so that slots do not all fall into the same few cache sets.
+        let slot_len = ((OVERHEAD + bytes).div_ceil(CACHE_LINE) | 1) * CACHE_LINE;
+        let block_len = BLOCK_LEN.max(slot_len.next_power_of_two());
+        let slots_per_block = block_len / slot_len;
+        let blocks = slots.max(2).div_ceil(slots_per_block);
+        let request = libc::tpacket_req {
+            tp_block_size: block_len as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: slot_len as u32,
+            tp_frame_nr: (blocks * slots_per_block) as u32,
+        };
+        step(
+            "asking for a receive ring",
+            set(raw, libc::SOL_PACKET, libc::PACKET_RX_RING, &request),
+        )?;
+        let len = block_len * blocks;
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
+        let mapped = unsafe { mmap(std::ptr::null_mut(), len, access, flags, fd, 0) };
+        let memory = step("mapping the receive ring", mapped.map_err(io::Error::from))?;
+        let Some(memory) = NonNull::new(memory.cast::<u8>()) else {
+            return step("mapping the receive ring", Err(io::ErrorKind::OutOfMemory.into()));
+        };
+        Ok(RxRing {
+            memory,
+            len,
+            slot_len,
+            slots_per_block,
+            block_len,
+            at: 0,
+            in_block: 0,
+            current: None,
+            losing: false,
+        })
+    }
+
+    /// Gives the current frame's slot back to the kernel and moves to the next frame; `None` when
+    /// none has come. No system call.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Option<Slot> {
+        if self.current.take().is_some() {
+            self.status(self.at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            (self.at, self.in_block) = self.after(self.at, self.in_block);
+        }
+        let status = self.status(self.at).load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        // The lines that a small frame is in, which another core has just written, come while the
+        // header is looked at and the clock is read.
+        cpu::prefetch(self.bytes(self.at + CACHE_LINE, 2 * CACHE_LINE));
+        self.losing |= status & libc::TP_STATUS_LOSING != 0;
+        let header = self.header(self.at);
+        let start = (header.tp_mac as usize).min(self.slot_len);
+        let len = (header.tp_snaplen as usize).min(self.slot_len - start);
+        let slot = Slot {
+            start: self.at + start,
+            len,
+            whole: header.tp_len as usize,
+            queued: status & libc::TP_STATUS_COPY != 0,
+        };
+        self.current = Some(slot);
+        self.current
+    }
+
+    /// The frame that [`RxRing::advance`] found.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<Slot> {
+        self.current
+    }
+
+    /// What the ring has of the current frame; nothing if there is none.
+    #[inline]
+    pub(crate) fn frame(&self) -> &[u8] {
+        self.current.map_or(&[], |slot| self.bytes(slot.start, slot.len))
+    }
+
+    /// Whether the kernel has lost frames since this was last asked.
+    pub(crate) fn take_losing(&mut self) -> bool {
+        std::mem::take(&mut self.losing)
+    }
+
+    /// Where the slot after `(at, in_block)` begins. Slots fill a block without crossing its end.
+    #[inline]
+    fn after(&self, at: usize, in_block: usize) -> (usize, usize) {
+        if in_block + 1 < self.slots_per_block {
+            return (at + self.slot_len, in_block + 1);
+        }
+        let next = at - in_block * self.slot_len + self.block_len;
+        (if next < self.len { next } else { 0 }, 0)
+    }
+
+    /// The status word of the slot at `at`.
+    #[inline]
+    fn status(&self, at: usize) -> &AtomicU32 {
+        assert!(at + self.slot_len <= self.len, "a slot lies inside the ring");
+        // SAFETY: in bounds, as was just checked; aligned, for slots are multiples of 64 and the
+        // mapping is page-aligned; the kernel's side accesses the word as one 32-bit unit.
+        unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(at).cast()) }
+    }
+
+    /// The header of the slot at `at`, which the kernel has handed over.
+    #[inline]
+    fn header(&self, at: usize) -> libc::tpacket2_hdr {
+        assert!(at + self.slot_len <= self.len, "a slot lies inside the ring");
+        // SAFETY: in bounds and aligned, as in `status`; any bits are a valid header; the kernel
+        // does not write to a slot that it has handed over.
+        unsafe { self.memory.as_ptr().add(at).cast::<libc::tpacket2_hdr>().read() }
+    }
+
+    /// Bytes of the ring that the kernel has handed over.
+    #[inline]
+    fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        assert!(at + len <= self.len, "a frame lies inside the ring");
+        // SAFETY: in bounds; the kernel does not write to a slot that it has handed over, and the
+        // slot is given back only through `&mut RxRing`, when no such slice is left.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), len) }
+    }
+}
