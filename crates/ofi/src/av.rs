@@ -211,7 +211,7 @@ unsafe extern "C" fn insert(
     let insert = || {
         // SAFETY: an open vector.
         let av = unsafe { of::<Av, _>(av) };
-        if flags & !(FI_MORE | FI_SYNC_ERR | FI_AV_USER_ID) != 0 {
+        if flags & !(FI_MORE | FI_SYNC_ERR) != 0 {
             return Err(Fail::BAD_FLAGS);
         }
         let events = av.events.lock().unwrap_or_else(PoisonError::into_inner).clone();

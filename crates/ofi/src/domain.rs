@@ -15,7 +15,7 @@ use crate::ep::Live;
 use crate::fabric::Fabric;
 use crate::fail::{Fail, call};
 use crate::object::{Object, give, head, of, ops, table, take, unused};
-use crate::{av, cntr, cq, ep, key, mr, poll};
+use crate::{av, cntr, collectives, cq, ep, key, mr, poll};
 
 /// What everything in a domain shares.
 pub struct Shared {
@@ -36,7 +36,16 @@ pub struct Shared {
     /// The endpoints, as long as they are open.
     pub endpoints: Mutex<Vec<Weak<Live>>>,
     /// Counters of what peers do with a region, by its key.
-    pub region_counters: Mutex<HashMap<u64, Arc<Counter>>>,
+    pub region_counters: Mutex<HashMap<u64, Vec<RegionCounter>>>,
+    /// All counters that regions have had: endpoints are their sources.
+    pub watching: Mutex<Vec<Weak<Counter>>>,
+}
+
+/// What counts how peers use a region.
+pub struct RegionCounter {
+    /// [`FI_REMOTE_READ`], [`FI_REMOTE_WRITE`], or both.
+    pub flags: u64,
+    pub counter: Arc<Counter>,
 }
 
 impl Shared {
@@ -48,8 +57,23 @@ impl Shared {
     }
 
     /// The counters of regions.
-    pub fn counters(&self) -> MutexGuard<'_, HashMap<u64, Arc<Counter>>> {
+    pub fn counters(&self) -> MutexGuard<'_, HashMap<u64, Vec<RegionCounter>>> {
         self.region_counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those counters that regions have, or have had, and that are still open.
+    pub fn watching(&self) -> Vec<Arc<Counter>> {
+        let mut all = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|counter| counter.strong_count() > 0);
+        all.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Has a counter count how peers use the region of `key`.
+    pub fn watch(&self, key: u64, flags: u64, counter: &Arc<Counter>) {
+        let new = RegionCounter { flags, counter: Arc::clone(counter) };
+        self.counters().entry(key).or_default().push(new);
+        let mut all = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(Arc::downgrade(counter));
     }
 }
 
@@ -105,7 +129,8 @@ pub fn open(
     })?;
     let shared = Shared {
         api: fabric.api(),
-        threads: attr.threading != FI_THREAD_DOMAIN,
+        // Threads in collective operations of Weft's are not held up by a lock of the application.
+        threads: attr.threading != FI_THREAD_DOMAIN || collectives::are_offered(),
         virtual_addresses: attr.mr_mode == FI_MR_BASIC || attr.mr_mode & FI_MR_VIRT_ADDR != 0,
         own_keys: attr.mr_mode == FI_MR_BASIC || attr.mr_mode & FI_MR_PROV_KEY != 0,
         options,
@@ -113,6 +138,7 @@ pub fn open(
         windows: Arc::default(),
         endpoints: Mutex::default(),
         region_counters: Mutex::default(),
+        watching: Mutex::default(),
     };
     let handle = fid_domain {
         fid: head(FI_CLASS_DOMAIN, context, &OPS),

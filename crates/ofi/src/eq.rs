@@ -4,8 +4,7 @@
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::*;
 use crate::core::core;
@@ -25,7 +24,6 @@ enum Event {
 /// The events, shared by the queue's handle and who tells something.
 pub struct Events {
     list: Mutex<VecDeque<Event>>,
-    more: Condvar,
     sources: Sources,
 }
 
@@ -65,13 +63,17 @@ impl Eq {
 }
 
 impl Events {
+    /// The endpoints whose events it tells.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
     fn list(&self) -> MutexGuard<'_, VecDeque<Event>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, event: Event) {
         self.list().push_back(event);
-        self.more.notify_one();
         self.sources.notify();
     }
 
@@ -127,11 +129,9 @@ impl Events {
 /// `fi_eq_open`.
 pub fn open(attr: Option<&fi_eq_attr>, context: *mut c_void) -> Result<*mut fid_eq, Fail> {
     let object = attr.map_or(FI_WAIT_UNSPEC, |attr| attr.wait_obj);
-    let events = Events {
-        list: Mutex::default(),
-        more: Condvar::new(),
-        sources: Sources::new(object, true)?,
-    };
+    // Events can be waited for whatever the queue was opened with.
+    let object = if object == FI_WAIT_NONE { FI_WAIT_UNSPEC } else { object };
+    let events = Events { list: Mutex::default(), sources: Sources::new(object, true)? };
     let handle = fid_eq { fid: head(FI_CLASS_EQ, context, &OPS), ops: table(&EQ_OPS) };
     Ok(give(Eq { handle, events: Arc::new(events) }))
 }
@@ -159,7 +159,11 @@ unsafe extern "C" fn read(
     flags: u64,
 ) -> isize {
     // SAFETY: an open queue, and room as the caller says.
-    count(|| unsafe { of::<Eq, _>(eq).events.take(event, into, room, flags) })
+    count(|| unsafe {
+        let events = of::<Eq, _>(eq).events();
+        events.sources.progress();
+        events.take(event, into, room, flags)
+    })
 }
 
 unsafe extern "C" fn sread(
@@ -173,18 +177,13 @@ unsafe extern "C" fn sread(
     count(|| {
         // SAFETY: an open queue.
         let events = unsafe { of::<Eq, _>(eq) }.events();
-        let list = events.list();
-        let none = |list: &mut VecDeque<Event>| list.is_empty();
-        let list = match u64::try_from(timeout_ms) {
-            Ok(ms) => {
-                let waited = events.more.wait_timeout_while(list, Duration::from_millis(ms), none);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-            Err(_) => events.more.wait_while(list, none).unwrap_or_else(PoisonError::into_inner),
-        };
-        drop(list);
         // SAFETY: room as the caller says.
-        unsafe { events.take(event, into, room, flags) }
+        let take = || match unsafe { events.take(event, into, room, flags) } {
+            Err(Fail::AGAIN) => None,
+            taken => Some(taken),
+        };
+        let any = || !events.list().is_empty();
+        events.sources.wait(timeout_ms, any, take)?.unwrap_or(Err(Fail::AGAIN))
     })
 }
 

@@ -183,7 +183,8 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
             FI_CLASS_CNTR if flags & !(FI_REMOTE_WRITE | FI_REMOTE_READ) == 0 => {
                 // SAFETY: its class says that it is a counter.
                 let counter = unsafe { of::<Cntr, _>(other) }.counter();
-                mr.domain.counters().insert(mr.handle.key, Arc::clone(counter));
+                let flags = if flags == 0 { FI_REMOTE_WRITE | FI_REMOTE_READ } else { flags };
+                mr.domain.watch(mr.handle.key, flags, counter);
                 for live in mr.domain.open_endpoints() {
                     live.watch_windows();
                     counter.sources().add(&live);

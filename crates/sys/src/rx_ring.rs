@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::cpu;
 use crate::net::sockopt::set;
@@ -97,7 +97,7 @@ impl RxRing {
         let Some(memory) = NonNull::new(memory.cast::<u8>()) else {
             return step("mapping the receive ring", Err(io::ErrorKind::OutOfMemory.into()));
         };
-        Ok(RxRing {
+        let ring = RxRing {
             memory,
             len,
             slot_len,
@@ -107,7 +107,11 @@ impl RxRing {
             in_block: 0,
             current: None,
             losing: false,
-        })
+        };
+        // SAFETY: the mapping that was just made; a child that is forked off has no business in it.
+        let forked = unsafe { madvise(ring.memory.as_ptr().cast(), len, Advice::LinuxDontFork) };
+        step("keeping the receive ring from children", forked.map_err(io::Error::from))?;
+        Ok(ring)
     }
 
     /// Gives the current frame's slot back to the kernel and moves to the next frame; `None` when

@@ -7,6 +7,7 @@ pub mod table;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use weft::collective::Operator;
@@ -38,6 +39,14 @@ static TABLE: Table = Table {
 /// The endpoints of the process that are in use, and what they were opened for.
 static ENDPOINTS: Mutex<Vec<(Weak<Live>, u64)>> = Mutex::new(Vec::new());
 
+/// Whether `libweft-mpi.so` has the table.
+static OFFERED: AtomicBool = AtomicBool::new(false);
+
+/// Whether threads of the application may come by `libweft-mpi.so` as well.
+pub fn are_offered() -> bool {
+    OFFERED.load(Ordering::Relaxed)
+}
+
 /// Gives the table to `libweft-mpi.so` if the process has it.
 pub fn offer() {
     // SAFETY: the name ends in a zero byte.
@@ -45,6 +54,7 @@ pub fn offer() {
     if take.is_null() {
         return;
     }
+    OFFERED.store(true, Ordering::Relaxed);
     // SAFETY: the function of that name is Weft's own, and has this type; the table is static.
     unsafe { std::mem::transmute::<*mut c_void, Take>(take)(&raw const TABLE) };
 }

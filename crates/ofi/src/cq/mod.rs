@@ -59,6 +59,10 @@ impl Cq {
         sources: *mut fi_addr_t,
     ) -> Result<usize, Fail> {
         let queue = &*self.queue;
+        if count == 0 {
+            // Asked for the sake of progress alone.
+            queue.sources().progress();
+        }
         for turn in 0..3 {
             // SAFETY: the caller's promise.
             let taken = unsafe { queue.take(into.cast(), count, sources) };

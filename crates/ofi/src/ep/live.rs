@@ -70,6 +70,9 @@ impl Bound {
         for counter in self.counters.iter().flatten() {
             f(counter.sources());
         }
+        if let Some(events) = &self.events {
+            f(events.sources());
+        }
     }
 
     #[inline]
@@ -198,7 +201,9 @@ impl Live {
                 Fail::from(error)
             })?;
         }
-        if bound.counters[4].is_some() || bound.counters[5].is_some() {
+        let watching = self.domain.watching();
+        watching.iter().for_each(|counter| counter.sources().add(self));
+        if bound.counters[4].is_some() || bound.counters[5].is_some() || !watching.is_empty() {
             self.watch_windows();
         }
         abroad::joined(Arc::downgrade(self));
@@ -210,9 +215,9 @@ impl Live {
         if let Some(bound) = self.bound.get() {
             bound.each(|sources| sources.remove(self));
         }
-        // Not under the lock on the counters, which a thread that makes progress may want.
-        let counters: Vec<Arc<Counter>> = self.domain.counters().values().cloned().collect();
-        counters.iter().for_each(|counter| counter.sources().remove(self));
+        for counter in self.domain.watching() {
+            counter.sources().remove(self);
+        }
     }
 
     /// Tells of what peers do with windows from now on.
@@ -282,7 +287,11 @@ impl Live {
                 match mark.group() {
                     None => bound.ended(state, cookie.context, mark, result, placed),
                     Some(group) => {
-                        let result = if mark.is_probe() { Ok(None) } else { result.map(Some) };
+                        let result = match result {
+                            // The answer to a probe: its peer has what was sent before it.
+                            Ok(_) | Err(Error::Refused { .. }) if mark.is_probe() => Ok(None),
+                            result => result.map(Some),
+                        };
                         if let Some(whole) = state.groups.part_ended(group, result) {
                             bound.ended(state, whole.context, whole.mark, whole.result, None);
                         }
@@ -307,8 +316,9 @@ impl Live {
         if let Some(counter) = &bound.counters[class] {
             counter.count(len);
         }
-        if let Some(counter) = self.domain.counters().get(&key) {
-            counter.count(len);
+        if let Some(counters) = self.domain.counters().get(&key) {
+            let wanted = counters.iter().filter(|c| c.flags & flag != 0);
+            wanted.for_each(|c| c.counter.count(len));
         }
         let (Some(data), Some(told)) = (data, &bound.receive) else { return };
         let kind = if matches!(access, Access::Put | Access::Get) { FI_RMA } else { FI_ATOMIC };

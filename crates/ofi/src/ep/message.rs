@@ -171,18 +171,21 @@ impl Ep {
             return Err(Fail::BAD_FLAGS);
         }
         let envelope = message.envelope();
-        let copy = (flags & FI_INJECT != 0).then(|| copied(buf)).transpose()?;
+        let copy = (flags & FI_INJECT != 0).then(|| copied(buf)).transpose()?.map(Buf::from_vec);
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
             if flags & FI_DELIVERY_COMPLETE == 0 {
                 if let Some(copy) = &copy {
-                    turn.inject(peer, &envelope, copy).map_err(|e| self.lost(state, &e))?;
+                    // Nobody asks how it ends, and its bytes are its own.
+                    let sent = turn.send(peer, &envelope, copy, None);
+                    sent.map_err(|e| self.lost(state, &e))?;
                     bound.ended_at_once(context, mark, copy.len());
                 }
                 return Ok(());
             }
             // A long message ends by itself only when it is there.
-            if copy.is_none() && turn.is_long(peer, buf.len()) {
+            let buf = copy.as_ref().unwrap_or(buf);
+            if turn.is_long(peer, buf.len()) {
                 let cookie = Some(Cookie { context, mark: mark.0 });
                 let sent = turn.send_delivered(peer, &envelope, buf, cookie);
                 if sent.map_err(|e| self.lost(state, &e))? == Sent::Ended {
@@ -194,11 +197,7 @@ impl Ep {
             let group = state.groups.begin(context, mark, 2);
             let own = Cookie { context, mark: mark.part(group).0 };
             let behind = Cookie { context: 0, mark: mark.part(group).probe().0 };
-            let sent = match &copy {
-                Some(copy) => turn.inject(peer, &envelope, copy).map(|()| Sent::Ended),
-                None => turn.send_delivered(peer, &envelope, buf, Some(own)),
-            };
-            let sent = sent.map_err(|e| {
+            let sent = turn.send_delivered(peer, &envelope, buf, Some(own)).map_err(|e| {
                 state.groups.drop(group);
                 self.lost(state, &e)
             })?;

@@ -342,8 +342,18 @@ unsafe extern "C" fn setopt(
             FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_TAGGED_SIZE | FI_OPT_INJECT_RMA_SIZE => {
                 Some(INJECT_MAX)
             }
-            // Weft calls no such interface; sharing memory within a node is what it is for.
-            FI_OPT_CUDA_API_PERMITTED | FI_OPT_SHARED_MEMORY_PERMITTED => return Ok(()),
+            // Weft calls no such interface.
+            FI_OPT_CUDA_API_PERMITTED => return Ok(()),
+            FI_OPT_SHARED_MEMORY_PERMITTED => {
+                // SAFETY: the caller has so many bytes there, of a truth value.
+                let permitted: &[u8] = unsafe { crate::mr::slice(value.cast(), len) };
+                // Sharing memory within a node is what Weft is for.
+                return match permitted {
+                    [] => Err(Fail::INVAL),
+                    [0, ..] => Err(Fail::NOT_SUPPORTED),
+                    _ => Ok(()),
+                };
+            }
             _ => return Err(Fail::NO_PROTO_OPT),
         };
         if len != size_of::<usize>() {

@@ -8,7 +8,7 @@ use weft_fi::abi::*;
 use crate::library::library;
 use crate::messages::pattern;
 use crate::net::{Net, Node, Wishes, close, context, look, ok, posted};
-use crate::op;
+use crate::{fid_op, op};
 
 const KEY: u64 = 42;
 const ALL: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
@@ -89,6 +89,31 @@ fn memory_is_written_and_read_by_all_functions() {
     net.counts(b.counters[4], writes);
     net.counts(b.counters[5], writes);
     ok(close(mr));
+}
+
+#[test]
+fn a_regions_counters_count_what_they_were_bound_for() {
+    let Some(library) = library() else { return };
+    let net = Net::new(library, 2, Wishes::default());
+    let a = &net.nodes[0];
+    let mut window = vec![0u8; 100];
+    let mr = net.register(&mut window, ALL, KEY);
+    let (writes, reads) = (net.counter(), net.counter());
+    ok(fid_op!(mr, bind, writes.cast(), FI_REMOTE_WRITE));
+    ok(fid_op!(mr, bind, reads.cast(), FI_REMOTE_READ));
+    let bytes = pattern(8, 1);
+    let (from, none) = (bytes.as_ptr().cast::<c_void>(), null_mut());
+    let mut into = [0u8; 8];
+    for n in 0..3 {
+        posted(op!(a.ep, rma.write, from, 8, none, 1, n * 8, KEY, context(1)));
+        net.done(a.transmit);
+    }
+    posted(op!(a.ep, rma.read, into.as_mut_ptr().cast(), 8, none, 1, 0, KEY, context(1)));
+    net.done(a.transmit);
+    assert_eq!(into, *bytes);
+    net.counts(writes, 3);
+    net.counts(reads, 1);
+    [close(mr), close(writes), close(reads)].into_iter().for_each(ok);
 }
 
 #[test]

@@ -371,6 +371,42 @@ fn a_delivered_message_is_told_after_it_has_arrived() {
 }
 
 #[test]
+fn a_delivered_message_is_not_told_before_it_is_taken() {
+    let Some(library) = library() else { return };
+    let wishes = Wishes { transmit_flags: FI_DELIVERY_COMPLETE, ..Wishes::default() };
+    let net = Net::new(library, 2, wishes);
+    let (a, b) = (&net.nodes[0], &net.nodes[1]);
+    let mut bytes = pattern(300_000, 4);
+    let mut into = vec![0; bytes.len()];
+    let (from, to) = (bytes.as_mut_ptr().cast(), into.as_mut_ptr().cast());
+    posted(op!(a.ep, tagged.send, from, 300_000, null_mut(), 1, 9, context(1)));
+    net.nothing(a.transmit);
+    posted(op!(b.ep, tagged.recv, to, 300_000, null_mut(), 0, 9, 0, context(2)));
+    check(&net.done(a.transmit), TAGGED_SEND, 1);
+    assert_eq!(net.done(b.receive).len, 300_000);
+    assert_eq!(into, bytes);
+    // Injected as well: the memory may be used again at once.
+    let iov = iovec { iov_base: from, iov_len: 10_000 };
+    let message = fi_msg_tagged {
+        msg_iov: &iov,
+        desc: null_mut(),
+        iov_count: 1,
+        addr: 1,
+        tag: 9,
+        ignore: 0,
+        context: context(3),
+        data: 0,
+    };
+    let copy = bytes[..10_000].to_vec();
+    posted(op!(a.ep, tagged.sendmsg, &message, FI_INJECT | FI_DELIVERY_COMPLETE | FI_COMPLETION));
+    bytes[..10_000].fill(0);
+    assert_eq!(net.done(a.transmit).op_context, context(3));
+    posted(op!(b.ep, tagged.recv, to, 300_000, null_mut(), 0, 9, 0, context(4)));
+    assert_eq!(net.done(b.receive).len, 10_000);
+    assert_eq!(into[..10_000], copy);
+}
+
+#[test]
 fn an_endpoint_speaks_to_itself() {
     let Some(library) = library() else { return };
     let net = Net::new(library, 1, Wishes::default());

@@ -117,6 +117,9 @@ impl Table {
     }
 }
 
+/// Held for each change: several threads, and the same memory in several [`Windows`], are possible.
+static CHANGES: Mutex<()> = Mutex::new(());
+
 /// The windows of a process, or of a part of it. May be shared by threads and endpoints.
 #[derive(Default)]
 pub struct Windows {
@@ -183,7 +186,7 @@ impl Windows {
         self.table().find(spot, len, rights)
     }
 
-    /// Makes a change in one step, as far as other changes of these windows are concerned; gives
+    /// Makes a change in one step, as far as other changes by this process are concerned; gives
     /// what was there before to `former`.
     pub(crate) fn change(
         &self,
@@ -193,9 +196,8 @@ impl Windows {
         former: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         let rights = Rights { get: fetch, put: change.op != AtomicOp::Read };
-        // Held to the end: endpoints of several threads may change the same memory.
-        let table = self.table();
-        let buf = table.find(spot, change.len(), rights)?;
+        let buf = self.table().find(spot, change.len(), rights)?;
+        let _alone = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
         if change.apply(&buf, former) { Ok(()) } else { Err(Refusal::Nonsense) }
     }
 }
