@@ -1,6 +1,7 @@
 //! The provider through libfabric's own interface, as applications use it: the libfabric that is
 //! installed, and those of the MPI libraries.
 
+mod atomics;
 mod collective;
 mod info;
 mod library;
