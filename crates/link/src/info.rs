@@ -203,8 +203,8 @@ pub trait Link: Send {
     /// everywhere.
     fn rouse(&mut self) {}
 
-    /// A voice of this link's medium. `None` where it has none, or no more descriptors can be had. A
-    /// wrapper gives that of the link in it, and so neither sees nor spoils what is said.
+    /// A voice of this link's medium. `None` where it has none, or no more descriptors can be had.
+    /// A wrapper gives that of the link in it, and so neither sees nor spoils what is said.
     fn voice(&self) -> Option<Box<dyn Voice>> {
         None
     }

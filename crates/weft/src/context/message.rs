@@ -1,6 +1,6 @@
-//! A message that is being built, and one that is being read: both lie in the device's memory. While
-//! one is in hand nothing is received or acknowledged, and peers are only told that this process
-//! lives: whoever computes for long does better to copy it out first.
+//! A message that is being built, and one that is being read: both lie in the device's memory.
+//! While one is in hand nothing is received or acknowledged, and peers are only told that this
+//! process lives: whoever computes for long does better to copy it out first.
 
 use std::ops::Deref;
 use std::sync::MutexGuard;
