@@ -9,7 +9,7 @@ use weft_sys::clock::now_ns;
 use weft_wire::{Burst, LinkAddr};
 
 use crate::LinkError;
-use crate::info::{Link, LinkCounters, LinkInfo, RxFrame};
+use crate::info::{Link, LinkCounters, LinkInfo, RxFrame, Voice};
 use crate::rng::Rng;
 
 /// How long a reordered frame is held back at most, when no other frames come to overtake it.
@@ -333,6 +333,10 @@ impl<L: Link> Link for Fault<L> {
 
     fn rouse(&mut self) {
         self.inner.rouse();
+    }
+
+    fn voice(&self) -> Option<Box<dyn Voice>> {
+        self.inner.voice()
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

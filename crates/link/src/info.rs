@@ -107,6 +107,12 @@ pub struct LinkCounters {
     pub receive_dropped: u64,
 }
 
+/// Sends over a link's medium, apart from the link: for another thread than its owner's.
+pub trait Voice: Send + Sync {
+    /// Sends one frame, which begins with Weft's header. It may get lost, as any may.
+    fn say(&self, to: LinkAddr, frame: &[u8]);
+}
+
 /// A lossy mover of frames. No call waits. Received frames are looked at in place: [`Link::poll`]
 /// moves to the next frame and gives the one before back to the medium.
 pub trait Link: Send {
@@ -197,6 +203,12 @@ pub trait Link: Send {
     /// everywhere.
     fn rouse(&mut self) {}
 
+    /// A voice of this link's medium. `None` where it has none, or no more descriptors can be had.
+    /// A wrapper gives that of the link in it, and so neither sees nor spoils what is said.
+    fn voice(&self) -> Option<Box<dyn Voice>> {
+        None
+    }
+
     /// From now on frames for groups ([`weft_wire::GROUPS_PORT`]) with these tags are received, and
     /// for no others.
     ///
@@ -286,6 +298,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn rouse(&mut self) {
         (**self).rouse();
+    }
+
+    fn voice(&self) -> Option<Box<dyn Voice>> {
+        (**self).voice()
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

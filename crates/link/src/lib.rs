@@ -30,7 +30,7 @@ mod udp;
 
 pub use error::LinkError;
 pub use fault::{Fault, FaultCounts, FaultSpec};
-pub use info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
+pub use info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
 pub use memory::{MemoryHub, MemoryLink};
 pub use open::{OpenLinks, Wrappers, open_link, open_links};
 pub use options::{ETHERTYPE, HELLO_PORT, LinkOptions, parse_kinds};

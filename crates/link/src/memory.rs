@@ -10,7 +10,7 @@ use weft_sys::epoll::WakeFd;
 use weft_wire::{Burst, LinkAddr};
 
 use crate::LinkError;
-use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
+use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
 use crate::packet::{check_length, count_sent, foreign};
 
 /// The port that stands for all ports of a hub.
@@ -94,6 +94,43 @@ impl MemoryHub {
     fn lock(&self) -> MutexGuard<'_, Vec<Port>> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Hands frames that lie `stride` bytes apart to the links they are for. `false`: the sender's
+    /// cable is out.
+    fn carry(&self, from: u32, to: u32, frames: &[u8], stride: usize) -> bool {
+        let mut ports = self.lock();
+        if !ports[from as usize].up {
+            return false;
+        }
+        for (number, port) in ports.iter_mut().enumerate() {
+            let for_it = number as u32 == to || (to == EVERYONE && number as u32 != from);
+            if !for_it || !port.up {
+                continue;
+            }
+            for frame in frames.chunks(stride) {
+                if port.frames.len() < self.capacity {
+                    port.frames.push_back((LinkAddr::Port(from), frame.to_vec()));
+                } else {
+                    port.dropped += 1;
+                }
+            }
+            port.wake.wake();
+        }
+        true
+    }
+}
+
+/// A memory link's voice.
+struct MemoryVoice {
+    hub: MemoryHub,
+    port: u32,
+}
+
+impl Voice for MemoryVoice {
+    fn say(&self, to: LinkAddr, frame: &[u8]) {
+        let LinkAddr::Port(to) = to else { return };
+        self.hub.carry(self.port, to, frame, frame.len());
+    }
 }
 
 /// A link of a [`MemoryHub`].
@@ -126,26 +163,9 @@ impl Link for MemoryLink {
             return Ok(0);
         }
         check_length(&self.info, burst)?;
-        let capacity = self.hub.capacity;
-        let mut ports = self.hub.lock();
-        if !ports[self.port as usize].up {
+        if !self.hub.carry(self.port, to, burst.bytes(), burst.stride()) {
             return Err(self.down());
         }
-        for (number, port) in ports.iter_mut().enumerate() {
-            let for_it = number as u32 == to || (to == EVERYONE && number as u32 != self.port);
-            if !for_it || !port.up {
-                continue;
-            }
-            for frame in burst.bytes().chunks(burst.stride()) {
-                if port.frames.len() < capacity {
-                    port.frames.push_back((self.info.addr, frame.to_vec()));
-                } else {
-                    port.dropped += 1;
-                }
-            }
-            port.wake.wake();
-        }
-        drop(ports);
         self.counters.send_calls += 1;
         count_sent(&mut self.counters, burst, burst.count());
         Ok(burst.count())
@@ -176,6 +196,10 @@ impl Link for MemoryLink {
 
     fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
         each(self.wake.as_fd());
+    }
+
+    fn voice(&self) -> Option<Box<dyn Voice>> {
+        Some(Box::new(MemoryVoice { hub: self.hub.clone(), port: self.port }))
     }
 
     fn is_up(&self) -> bool {

@@ -6,10 +6,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_sys::net::{self, Ethtool, Interface};
-use weft_sys::packet::{ETHERNET_HEADER_LEN, PacketConfig, PacketSocket};
+use weft_sys::packet::{ETHERNET_HEADER_LEN, FrameSender, PacketConfig, PacketSocket};
 use weft_wire::{Burst, LinkAddr};
 
-use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
+use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
 use crate::options::{LinkOptions, Wanted};
 use crate::state::StateWatch;
 use crate::{LinkError, error};
@@ -94,11 +94,7 @@ impl PacketLink {
     /// The Ethernet header of a frame.
     #[inline]
     fn head(&self, to: [u8; 6]) -> [u8; ETHERNET_HEADER_LEN] {
-        let mut head = [0; ETHERNET_HEADER_LEN];
-        head[..6].copy_from_slice(&to);
-        head[6..12].copy_from_slice(&self.mac);
-        head[12..].copy_from_slice(&self.ethertype);
-        head
+        head(to, self.mac, self.ethertype)
     }
 
     /// Looks after the interface now and then while nothing arrives.
@@ -123,6 +119,30 @@ impl PacketLink {
         }
         tracing::trace!(link = self.info.name, %cause, "frames refused");
         Ok(())
+    }
+}
+
+/// An Ethernet header.
+#[inline]
+fn head(to: [u8; 6], from: [u8; 6], ethertype: [u8; 2]) -> [u8; ETHERNET_HEADER_LEN] {
+    let mut head = [0; ETHERNET_HEADER_LEN];
+    head[..6].copy_from_slice(&to);
+    head[6..12].copy_from_slice(&from);
+    head[12..].copy_from_slice(&ethertype);
+    head
+}
+
+/// A packet link's voice.
+struct PacketVoice {
+    sender: FrameSender,
+    mac: [u8; 6],
+    ethertype: [u8; 2],
+}
+
+impl Voice for PacketVoice {
+    fn say(&self, to: LinkAddr, frame: &[u8]) {
+        let LinkAddr::Mac(to) = to else { return };
+        let _ = self.sender.send(&[&head(to, self.mac, self.ethertype), frame].concat());
     }
 }
 
@@ -212,6 +232,11 @@ impl Link for PacketLink {
 
     fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
         each(self.socket.as_fd());
+    }
+
+    fn voice(&self) -> Option<Box<dyn Voice>> {
+        let (sender, mac, ethertype) = (self.socket.sender().ok()?, self.mac, self.ethertype);
+        Some(Box::new(PacketVoice { sender, mac, ethertype }))
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

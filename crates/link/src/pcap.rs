@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weft_wire::{Burst, LinkAddr};
 
 use crate::LinkError;
-use crate::info::{Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
+use crate::info::{Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
 use crate::options::ETHERTYPE;
 
 /// Marks a little-endian file with times in nanoseconds.
@@ -257,6 +257,10 @@ impl<L: Link> Link for Pcap<L> {
 
     fn rouse(&mut self) {
         self.inner.rouse();
+    }
+
+    fn voice(&self) -> Option<Box<dyn Voice>> {
+        self.inner.voice()
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use weft_wire::{Burst, Header};
 
 use crate::LinkError;
-use crate::info::{Link, LinkCounters, LinkInfo, RxFrame};
+use crate::info::{Link, LinkCounters, LinkInfo, RxFrame, Voice};
 
 /// Bytes shown of a frame that is not Weft's.
 const SHOWN: usize = 32;
@@ -92,6 +92,10 @@ impl<L: Link> Link for Trace<L> {
 
     fn rouse(&mut self) {
         self.inner.rouse();
+    }
+
+    fn voice(&self) -> Option<Box<dyn Voice>> {
+        self.inner.voice()
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

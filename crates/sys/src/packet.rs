@@ -114,6 +114,14 @@ impl PacketSocket {
         mmsg::send_one(self.fd.as_fd(), frame)
     }
 
+    /// The sending half once more, for another thread.
+    ///
+    /// # Errors
+    /// When no more descriptors can be had.
+    pub fn sender(&self) -> io::Result<FrameSender> {
+        self.fd.try_clone().map(FrameSender)
+    }
+
     /// Sends frames that lie `stride` bytes apart, the last one perhaps shorter, with as few system
     /// calls as it takes.
     pub fn send_many(&self, frames: &[u8], stride: usize) -> Sent {
@@ -136,6 +144,21 @@ impl PacketSocket {
     /// Whether the kernel has lost frames since this was last asked.
     pub fn take_losing(&mut self) -> bool {
         self.ring.take_losing()
+    }
+}
+
+/// Sends single frames over a socket that another owns.
+#[derive(Debug)]
+pub struct FrameSender(pub(crate) OwnedFd);
+
+impl FrameSender {
+    /// Sends one frame with all the headers that its socket wants. One system call, which does not
+    /// wait.
+    ///
+    /// # Errors
+    /// As for [`PacketSocket::send`].
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        mmsg::send_one(self.0.as_fd(), frame)
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::buf::Buf;
 use crate::net::sockopt::{self, set};
 use crate::net::{Condition, StepError, mmsg, step};
-use crate::packet::{self, ETHERNET_HEADER_LEN};
+use crate::packet::{self, ETHERNET_HEADER_LEN, FrameSender};
 use crate::rx_ring::RxRing;
 
 /// Bytes of the header that says what the NIC shall do with a frame, and that stands before it.
@@ -133,6 +133,14 @@ impl TsoSocket {
     #[inline]
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         mmsg::send_one(self.fd.as_fd(), frame)
+    }
+
+    /// The sending half once more, for another thread.
+    ///
+    /// # Errors
+    /// When no more descriptors can be had.
+    pub fn sender(&self) -> io::Result<FrameSender> {
+        self.fd.try_clone().map(FrameSender)
     }
 
     /// As [`TsoSocket::send`], for a frame whose end is `len` bytes of `tail` from `at` on, which

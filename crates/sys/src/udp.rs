@@ -118,6 +118,14 @@ impl UdpSocket {
         set(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &i32::from(shared))
     }
 
+    /// The same socket once more, for another thread to send over.
+    ///
+    /// # Errors
+    /// When no more descriptors can be had.
+    pub fn try_clone(&self) -> io::Result<UdpSocket> {
+        Ok(UdpSocket { fd: self.fd.try_clone()?, dropped: 0 })
+    }
+
     /// Has it send to `peer`, and hear from `peer` only, instead of the one before.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use weft_ring::Board;
 use weft_sys::buf::Buf;
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
-use crate::device::{Caps, Counters, Device, Doorbell, Event, Row, SendError, Wake};
+use crate::device::{Caps, Counters, Device, Doorbell, Event, Pulse, Row, SendError, Wake};
 use crate::error::Error;
 
 /// The entry of the table for a peer that was never associated.
@@ -411,6 +411,11 @@ impl Device for Composite {
             }
         }
         doorbell
+    }
+
+    fn pulse(&self) -> Option<Arc<dyn Pulse>> {
+        // Only one of them reaches processes that are not on this node.
+        self.devices.iter().find_map(|d| d.pulse())
     }
 
     fn watch(&self, each: &mut dyn FnMut(RawFd)) {

@@ -112,6 +112,16 @@ pub trait Doorbell: Send + Sync {
     fn ring(&self);
 }
 
+/// Tells the peers that this process lives, apart from its device: for while the program keeps the
+/// device to itself, as it does with a message in hand, and so nobody answers them.
+pub trait Pulse: Send + Sync {
+    /// How long the device may be kept before they are to be told, ns; and so on from then.
+    fn interval_ns(&self) -> u64;
+
+    /// Tells them.
+    fn beat(&self);
+}
+
 /// Counts by name, for `weft top` and tests: what a device and its links have done.
 pub type Counters = Vec<(String, u64)>;
 
@@ -382,6 +392,11 @@ pub trait Device: Send {
     /// The doorbell to sleep on after `arm(Wake::Doorbell)`; `None` for a device that is woken by
     /// descriptors only.
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        None
+    }
+
+    /// What tells peers that this process lives; `None` where they do not ask.
+    fn pulse(&self) -> Option<Arc<dyn Pulse>> {
         None
     }
 

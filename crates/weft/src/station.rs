@@ -10,7 +10,7 @@ use weft_sys::clock::now_ns;
 use weft_sys::cpu;
 use weft_sys::watch::{Waker, Watch};
 
-use crate::device::{Device, Wake};
+use crate::device::{Device, Pulse, Wake};
 use crate::error::Error;
 use crate::patience::{CROWDED_POLLS, Next, Patience};
 
@@ -168,7 +168,8 @@ impl Sleeper {
 
 impl<W: Work> Station<W> {
     /// A station around `work`, with its tender running.
-    pub(crate) fn new(work: W, patience: Patience) -> Result<Station<W>, Error> {
+    pub(crate) fn new(mut work: W, patience: Patience) -> Result<Station<W>, Error> {
+        let pulse = work.device().pulse();
         let shared = Arc::new(Shared {
             work: Mutex::new(work),
             calls: AtomicU64::new(0),
@@ -180,10 +181,16 @@ impl<W: Work> Station<W> {
         let (tender_sleeper, waker) = Sleeper::new()?;
         let (idle, idle_waker) = Sleeper::new()?;
         let wakers = [waker, idle_waker];
-        let for_tender = shared.clone();
+        let tender = Tender {
+            shared: shared.clone(),
+            sleeper: tender_sleeper,
+            idle,
+            pulse,
+            told_ns: now_ns(),
+        };
         let tender = thread::Builder::new()
             .name("weft-tender".into())
-            .spawn(move || Tender { shared: for_tender, sleeper: tender_sleeper, idle }.run())
+            .spawn(move || tender.run())
             .map_err(|e| Error::system("starting the tender thread", &e))?;
         let sleeper = Mutex::new(sleeper);
         let polls = AtomicU32::new(patience.polls());
@@ -435,6 +442,9 @@ struct Tender<W: Work> {
     /// Watches nothing: for sleeping by time only, while the descriptors are the program's to
     /// watch.
     idle: Sleeper,
+    pulse: Option<Arc<dyn Pulse>>,
+    /// When peers were last answered here, or told that this process lives.
+    told_ns: u64,
 }
 
 impl<W: Work> Tender<W> {
@@ -470,7 +480,8 @@ impl<W: Work> Tender<W> {
     /// The program sleeps on the doorbell: watches the descriptors in its place, and rings.
     fn stand_in(&mut self) {
         let doorbell = {
-            let mut work = self.shared.lock();
+            // It may have woken up and keep the lock for long.
+            let Some(mut work) = self.shared.try_lock() else { return self.stay_out(now_ns()) };
             self.sleeper.refresh(work.device());
             work.device().doorbell()
         };
@@ -485,10 +496,23 @@ impl<W: Work> Tender<W> {
         }
     }
 
+    /// The program keeps the lock: for a moment, or with a message in hand for as long as it likes.
+    /// A busy process must not be taken for dead, so its peers are told now and then that it lives.
+    fn stay_out(&mut self, now: u64) {
+        if let Some(pulse) = &self.pulse
+            && now.saturating_sub(self.told_ns) >= pulse.interval_ns()
+        {
+            self.told_ns = now;
+            pulse.beat();
+        }
+        self.nap(TICK_NS);
+    }
+
     /// The program computes: does its work, and sleeps until there is more.
     fn tend(&mut self) {
         let now = now_ns();
-        let Some(mut work) = self.shared.try_lock() else { return self.nap(TICK_NS) };
+        let Some(mut work) = self.shared.try_lock() else { return self.stay_out(now) };
+        self.told_ns = now;
         let did = work.tend(now);
         let device = work.device();
         device.flush(now);

@@ -32,6 +32,8 @@ pub mod flags {
     /// A datagram whose body is one byte: the sender has heard what the receiver sent to everyone
     /// over the link with this number.
     pub const HEARD: u8 = 4;
+    /// A datagram without a body: the sender lives, though its program keeps it from answering.
+    pub const ALIVE: u8 = 8;
 }
 
 /// What follows a header.

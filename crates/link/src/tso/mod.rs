@@ -13,10 +13,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_sys::buf::Buf;
 use weft_sys::net::{Interface, errno};
+use weft_sys::packet::FrameSender;
 use weft_sys::tso::{OFFLOAD_LEN, TsoConfig, TsoSocket};
 use weft_wire::{Burst, LinkAddr, final_piece};
 
-use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, add_tail};
+use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice, add_tail};
 use crate::options::{LinkOptions, Wanted};
 use crate::packet::{EVERYONE, at_most_wire_speed, check_length, count_sent, foreign};
 use crate::state::StateWatch;
@@ -224,6 +225,22 @@ impl TsoLink {
     }
 }
 
+/// A tso link's voice.
+struct TsoVoice {
+    socket: FrameSender,
+    sender: Sender,
+}
+
+impl Voice for TsoVoice {
+    fn say(&self, to: LinkAddr, frame: &[u8]) {
+        let LinkAddr::Mac(to) = to else { return };
+        let mut whole = [&[0; HEADROOM], frame].concat();
+        // Its number does not matter: it is short, and comes in one piece.
+        self.sender.write(to, 0, &mut whole);
+        let _ = self.socket.send(&whole);
+    }
+}
+
 /// What a tso link costs; from measurements on a virtual machine, bounded by the NIC's speed.
 fn costs(interface: &Interface) -> Costs {
     Costs {
@@ -364,6 +381,11 @@ impl Link for TsoLink {
 
     fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
         each(self.socket.as_fd());
+    }
+
+    fn voice(&self) -> Option<Box<dyn Voice>> {
+        let (socket, sender) = (self.socket.sender().ok()?, self.sender);
+        Some(Box::new(TsoVoice { socket, sender }))
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

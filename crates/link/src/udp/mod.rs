@@ -17,7 +17,7 @@ use weft_sys::udp::{RECEIVE_MAX, SEGMENTS_MAX, SEND_MAX, UDP_HEADER_LEN, UdpConf
 use weft_wire::{Burst, LinkAddr};
 
 use crate::LinkError;
-use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame};
+use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
 use crate::options::{LinkOptions, Wanted};
 use crate::packet::{at_most_wire_speed, check_length, count_sent, foreign};
 use crate::state::StateWatch;
@@ -303,6 +303,16 @@ impl UdpLink {
     }
 }
 
+/// A udp link's voice.
+struct UdpVoice(UdpSocket);
+
+impl Voice for UdpVoice {
+    fn say(&self, to: LinkAddr, frame: &[u8]) {
+        let LinkAddr::Udp(to) = to else { return };
+        let _ = self.0.send(Some(&to), frame, frame.len());
+    }
+}
+
 /// Whether listeners on this node shall hear what it sends to everyone: only over the loopback,
 /// where they are all there is. Elsewhere processes of one node share memory.
 fn own_too(interface: &Interface) -> bool {
@@ -442,6 +452,10 @@ impl Link for UdpLink {
         each(self.socket.as_fd());
         self.line.iter().for_each(|line| each(line.socket.as_fd()));
         self.group.iter().for_each(|group| each(group.as_fd()));
+    }
+
+    fn voice(&self) -> Option<Box<dyn Voice>> {
+        Some(Box::new(UdpVoice(self.socket.try_clone().ok()?)))
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {

@@ -1,8 +1,8 @@
 //! Datagrams: single frames outside the reliable streams, to one peer or to everyone.
 
 use weft_wire::{
-    Burst, FrameError, FrameKind, GROUPS_PORT, HEADER_LEN, Header, LinkId, ORIGIN_LEN, Origin,
-    PeerId, flags,
+    Burst, FrameError, FrameKind, GROUPS_PORT, HEADER_LEN, Header, LinkAddr, LinkId, ORIGIN_LEN,
+    Origin, PeerId, flags,
 };
 
 use super::Engine;
@@ -315,6 +315,27 @@ impl Engine {
         None
     }
 
+    /// Gives `each` the frames that tell `peer` that this process lives: a link, the address there,
+    /// and the frame. They may be sent at any time, and any number of times, without the engine.
+    /// None while the peer is not connected.
+    pub fn life_signs(
+        &self,
+        peer: PeerId,
+        mut each: impl FnMut(LinkId, LinkAddr, [u8; HEADER_LEN]),
+    ) {
+        let Some(Some(peer)) = self.peers.get(peer.index()) else { return };
+        if peer.state != State::Open {
+            return;
+        }
+        for path in &peer.paths {
+            let mut frame = [0; HEADER_LEN];
+            let header = header_of(&self.hub, (peer.address.port, peer.index), path.link);
+            let header = Header { flags: header.flags | flags::ALIVE, ..header };
+            header.seal(&peer.send_key, &mut frame);
+            each(path.link, path.to, frame);
+        }
+    }
+
     /// A datagram came.
     #[inline]
     pub(super) fn take_datagram(
@@ -355,7 +376,7 @@ impl Engine {
             if hub.heard.len() < HEARD_MAX && !hub.heard.contains(&answer) {
                 hub.heard.push(answer);
             }
-        } else {
+        } else if header.flags & flags::ALIVE == 0 {
             hub.counters.datagrams_received += 1;
             self.datagram = Some((peer.id, range));
         }

@@ -1,4 +1,6 @@
 //! A message that is being built, and one that is being read: both lie in the device's memory.
+//! While one is in hand nothing is received or acknowledged, and peers are only told that this
+//! process lives: whoever computes for long does better to copy it out first.
 
 use std::ops::Deref;
 use std::sync::MutexGuard;
@@ -11,7 +13,7 @@ use super::work::ContextWork;
 pub(super) type Guard<'a> = MutexGuard<'a, ContextWork>;
 
 /// Room for a message: write into it, then [`SendBuf::send`]. Dropped without that, nothing is
-/// sent. Its content is unspecified before it is written.
+/// sent. Its content is unspecified before it is written. The context does nothing else meanwhile.
 pub struct SendBuf<'a> {
     work: Guard<'a>,
     len: usize,
@@ -53,7 +55,8 @@ impl<'a> SendBuf<'a> {
 }
 
 /// A message, read in place: dereferences to its payload. The device's memory is given back when it
-/// is dropped.
+/// is dropped. The context does nothing else meanwhile: peers that send or wait are kept waiting,
+/// though they do not take this process for dead. Copy out what is worked on for long.
 pub struct Message<'a> {
     work: Guard<'a>,
 }

@@ -222,11 +222,13 @@ impl Work for ContextWork {
 
     /// Messages that arrive are put aside. Above the stash's limit their senders are asked to hold;
     /// what they had sent before they learn of it still comes in, and is bounded by their credit.
+    /// However much that is with many of them, the device is polled: else nobody would answer for
+    /// this process, and all would take it for dead.
     fn tend(&mut self, now_ns: u64) -> bool {
         let mut did = false;
         // A limit on messages, so that the program gets the lock if it comes back.
         for _ in 0..256 {
-            if self.stash_bytes > 4 * STASH_MAX || !self.device.poll(now_ns) {
+            if !self.device.poll(now_ns) {
                 break;
             }
             did = true;
@@ -235,5 +237,29 @@ impl Work for ContextWork {
             }
         }
         did
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Address;
+    use crate::loopback::{Loopback, QUEUE_MAX};
+
+    #[test]
+    fn the_device_is_polled_however_much_is_put_aside() {
+        let me = Address::new(1, 2, 3, 4, "here");
+        let mut device = Loopback::new(me);
+        device.associate(PeerId(0), &me).unwrap();
+        let envelope = Envelope { kind: Kind::PLAIN, ..Envelope::default() };
+        // As many senders at once do: none of them has been asked to hold yet.
+        let payload = vec![0; 4 * STASH_MAX / QUEUE_MAX];
+        (0..QUEUE_MAX).for_each(|_| device.send(PeerId(0), &envelope, &payload).unwrap());
+        let mut work = ContextWork::new(Box::new(device), 0);
+        while work.tend(0) {}
+        assert_eq!(work.stash.len(), QUEUE_MAX);
+        assert!(work.held.contains(&PeerId(0)));
+        (0..QUEUE_MAX).for_each(|_| assert!(work.advance(0).is_some_and(|m| m.is_ok())));
+        assert!(work.advance(0).is_none() && work.held.is_empty() && work.stash_bytes == 0);
     }
 }

@@ -58,8 +58,12 @@ impl Ether {
                 Some(op) => Current::Failed { op, error: self.death(peer, why) },
                 None => return false,
             },
-            Incoming::Dead { peer, why } => Current::Dead { peer, error: self.death(peer, why) },
+            Incoming::Dead { peer, why } => {
+                self.signs.renew(&self.engine, peer);
+                Current::Dead { peer, error: self.death(peer, why) }
+            }
             Incoming::Alive { peer, link } => {
+                self.signs.renew(&self.engine, peer);
                 tracing::debug!(%peer, link = self.links.name(link), "connected");
                 return false;
             }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 
-use weft_link::{Link, LinkError, LinkOptions, Wrappers, open_links};
+use weft_link::{Link, LinkError, LinkOptions, Voice, Wrappers, open_links};
 use weft_proto::{Engine, Instant, LinkSpec};
 use weft_sys::clock::now_ns;
 use weft_wire::{Burst, LinkId, OpId, Tail, begins_with_message, is_datagram};
@@ -156,6 +156,11 @@ impl Links {
         self.links.push(link);
         self.up.push(true);
         self.generation += 1;
+    }
+
+    /// A voice of each link, as far as it has one.
+    pub(super) fn voices(&self) -> Vec<Option<Box<dyn Voice>>> {
+        self.links.iter().map(|link| link.voice()).collect()
     }
 
     /// The name of a link, for people.

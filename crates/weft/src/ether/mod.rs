@@ -9,9 +9,11 @@ mod company;
 mod datagram;
 mod incoming;
 mod links;
+mod signs;
 mod transfers;
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use weft_link::{Link, LinkOptions, Wrappers};
 use weft_proto::{Cause, Config, Engine, Instant};
@@ -19,11 +21,12 @@ use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 use weft_wire::{Address, Burst, Envelope, JobKey, LinkId, OpId, PeerId, Ticket};
 
-use crate::device::{Caps, Counters, Device, Event, Row, SendError, Wake};
+use crate::device::{Caps, Counters, Device, Event, Pulse, Row, SendError, Wake};
 use crate::error::Error;
 use company::Company;
 use incoming::{Current, EARLY_NS};
 use links::Links;
+use signs::Signs;
 use transfers::Transfers;
 
 /// Bursts sent in one go before arrivals are looked at.
@@ -63,6 +66,7 @@ pub struct Ether {
     /// When the last lone message was sent by the clock.
     looked: Instant,
     warnings: u64,
+    signs: Arc<Signs>,
     /// Polls that cost system calls, round and round.
     polls: u32,
     /// Since when the current frame waits for a receive.
@@ -95,6 +99,8 @@ impl Ether {
 
     fn with(me: Address, engine: Engine, links: Links) -> Ether {
         let burst = Burst::new(links.max_burst());
+        let signs = Signs::new(engine.config().dead_after_ns);
+        signs.set_voices(links.voices());
         Ether {
             me,
             engine,
@@ -108,6 +114,7 @@ impl Ether {
             reserved: PeerId(u32::MAX),
             looked: Instant(0),
             warnings: 0,
+            signs: Arc::new(signs),
             polls: 0,
             early_since_ns: None,
             to_call: Vec::new(),
@@ -245,7 +252,11 @@ impl Device for Ether {
     }
 
     fn welcome(&mut self) -> Result<(), Error> {
+        let generation = self.links.generation;
         self.links.open(&mut self.engine)?;
+        if self.links.generation != generation {
+            self.signs.set_voices(self.links.voices());
+        }
         if self.burst.bytes_max() < self.links.max_burst() {
             self.burst = Burst::new(self.links.max_burst());
         }
@@ -516,6 +527,10 @@ impl Device for Ether {
         self.links.poll_all();
         let now = self.read_clock();
         !self.transmit(now)
+    }
+
+    fn pulse(&self) -> Option<Arc<dyn Pulse>> {
+        Some(self.signs.clone())
     }
 
     fn watch(&self, each: &mut dyn FnMut(RawFd)) {
