@@ -76,7 +76,8 @@ pub struct Config {
     /// Pings that must have gone unanswered before a peer is dead, so that a process that was
     /// itself stopped does not bury the living when it goes on.
     pub dead_pings: u32,
-    /// The most time that an orderly close takes.
+    /// The most time that an orderly close takes with a peer that no message is on its way to; with
+    /// others it takes as long as they are not dead.
     pub close_limit_ns: u64,
 
     /// The largest frame that is sent before a larger one was seen to pass: what every IPv6 path

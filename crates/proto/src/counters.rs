@@ -96,6 +96,8 @@ counters! {
     mtu_reduced,
     /// Announcements withdrawn.
     withdrawn,
+    /// Messages taken from the owner that had not arrived when all with their peer was over.
+    undelivered,
     /// Peers that died.
     peers_dead,
     /// Peers that said goodbye.

@@ -384,6 +384,10 @@ impl Device for Composite {
         }
     }
 
+    fn owes(&self, now_ns: u64) -> bool {
+        self.devices.iter().any(|d| d.owes(now_ns))
+    }
+
     fn deadline_ns(&self) -> Option<u64> {
         self.devices.iter().filter_map(|d| d.deadline_ns()).min()
     }

@@ -371,6 +371,12 @@ pub trait Device: Send {
     /// Says goodbye to all peers; [`Device::busy`] turns `false` when they know.
     fn close(&mut self, now_ns: u64);
 
+    /// Whether messages are on their way to a peer that may yet take them: then who closes waits on,
+    /// however long it has waited.
+    fn owes(&self, _now_ns: u64) -> bool {
+        false
+    }
+
     /// When the device wants to be polled though nothing arrives, ns of the monotonic clock.
     fn deadline_ns(&self) -> Option<u64>;
 

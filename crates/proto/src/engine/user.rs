@@ -352,11 +352,18 @@ impl Engine {
         hub.unfinished > 0 || hub.leaving > 0 || !hub.ready.is_empty()
     }
 
-    /// Ends closing when its time is over.
+    /// Whether messages that were taken from the owner are on their way to a peer that is not
+    /// known to be dead: a reason to go on polling.
+    pub fn owes(&self, now: Instant) -> bool {
+        self.peers.iter().flatten().any(|peer| peer.is_owed(&self.hub, now))
+    }
+
+    /// Ends closing when its time is over, but with those that something is owed to.
     pub(super) fn close_timer(&mut self, now: Instant) {
         if self.close_at.is_some_and(|at| at <= now && self.hub.leaving > 0) {
+            self.close_at = Some(now.plus(self.hub.config.close_limit_ns));
             for peer in self.peers.iter_mut().flatten() {
-                peer.end(&mut self.hub, Cause::ClosedHere);
+                peer.leave_late(&mut self.hub, now);
             }
         }
     }

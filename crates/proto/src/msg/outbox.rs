@@ -115,6 +115,18 @@ impl Outbox {
         self.items.len()
     }
 
+    /// Whether a message or an announcement is not known to have arrived.
+    pub fn has_messages(&self) -> bool {
+        let is_message = |body| matches!(body, Body::Eager | Body::Announce { .. });
+        self.items.iter().any(|i| !i.acked && is_message(i.body))
+    }
+
+    /// Eager messages that are not known to have arrived, and their bytes.
+    pub fn undelivered(&self) -> (u64, u64) {
+        let eager = self.items.iter().filter(|i| !i.acked && i.body == Body::Eager);
+        eager.fold((0, 0), |(count, bytes), i| (count + 1, bytes + u64::from(i.len)))
+    }
+
     /// The sequence number that the next item gets.
     pub fn end(&self) -> u64 {
         self.base + self.items.len() as u64

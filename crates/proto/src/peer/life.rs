@@ -34,6 +34,11 @@ impl Peer {
         self.life.pings = 0;
     }
 
+    /// Whether it has not even answered a ping.
+    pub fn is_silent(&self, hub: &Hub, now: Instant) -> bool {
+        now.since(self.life.heard) > 2 * interval(hub)
+    }
+
     /// Begins to watch over the peer.
     pub fn life_start(&mut self, hub: &Hub, now: Instant) {
         self.life.next_at = now.plus(interval(hub));

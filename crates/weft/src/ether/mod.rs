@@ -504,6 +504,10 @@ impl Device for Ether {
         self.transmit(now);
     }
 
+    fn owes(&self, now_ns: u64) -> bool {
+        self.engine.owes(self.now.max(Instant(now_ns)))
+    }
+
     fn deadline_ns(&self) -> Option<u64> {
         let engine = self.engine.deadline().map(|deadline| deadline.0);
         let call = (!self.to_call.is_empty()).then_some(self.call_at_ns);
