@@ -94,11 +94,13 @@ impl Config {
     pub const EAGER_LIMIT: usize = 64 * 1024;
 
     /// Sets the silence after which a peer is dead, and with it the pace of the pings: as many as
-    /// [`Config::dead_pings`] fit in, with room for one to be lost.
+    /// [`Config::dead_pings`] fit in, with room for one to be lost. Who has not answered yet is
+    /// waited for as long at least: it may be stopped, too.
     pub fn set_silence_limit(&mut self, limit_ns: u64) {
         self.dead_after_ns = limit_ns.max(10 * MS);
         let pings = u64::from(self.dead_pings) + 1;
         self.keep_alive_ns = self.keep_alive_ns.min(self.dead_after_ns / pings);
+        self.hello_limit_ns = self.hello_limit_ns.max(self.dead_after_ns);
     }
 }
 

@@ -39,6 +39,20 @@ fn a_peer_that_never_answers_is_given_up_with_what_was_tried() {
 }
 
 #[test]
+fn a_peer_that_is_stopped_before_it_was_met_has_the_time_of_any_other() {
+    let mut config = Config::default();
+    config.set_silence_limit(1_000_000_000);
+    assert_eq!(config.hello_limit_ns, Config::default().hello_limit_ns, "it may start late");
+    config.set_silence_limit(60_000_000_000);
+    let mut net = Net::new(2, &config, vec![Segment::default()], 1);
+    net.nodes[1].alive = false;
+    net.send(0, 1, 1, 10);
+    net.run(55_000, |_| false);
+    net.nodes[1].alive = true;
+    assert!(net.run(1_000, |n| n.nodes[1].tags(0) == [1]), "{:?}", causes(&net, 0));
+}
+
+#[test]
 fn a_peer_without_any_link_is_given_up_too() {
     let mut net = net(1);
     net.nodes[0].engine.set_link_up(net.now, LinkId(0), false);

@@ -334,9 +334,11 @@ impl Engine {
         matches!(self.peers.get(peer.index()), Some(Some(p)) if p.flow.held)
     }
 
-    /// Says goodbye to all peers, after everything that is still on its way to them. Takes
-    /// [`close_limit_ns`](crate::Config::close_limit_ns) at most; [`Engine::busy`] tells when it is
-    /// done.
+    /// Says goodbye to all peers, after everything that is still on its way to them.
+    /// [`Engine::busy`] tells when it is done. A peer that messages are still on their way to is
+    /// waited for as long as it is not dead, any other for
+    /// [`close_limit_ns`](crate::Config::close_limit_ns); what then has not arrived is told by
+    /// [`Warning::Undelivered`](crate::Warning::Undelivered).
     pub fn close(&mut self, now: Instant) {
         if self.close_at.is_none() {
             self.close_at = Some(now.plus(self.hub.config.close_limit_ns));
