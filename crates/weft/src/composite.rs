@@ -189,6 +189,12 @@ impl Device for Composite {
         Err(Error::unreachable(peer, address, refusals.join("; ")))
     }
 
+    fn call(&mut self, peer: PeerId) {
+        if let Some(at) = self.of(peer) {
+            self.devices[at].call(peer);
+        }
+    }
+
     fn welcome(&mut self) -> Result<(), Error> {
         self.devices.iter_mut().try_for_each(|d| d.welcome())
     }

@@ -150,6 +150,10 @@ pub trait Device: Send {
     /// When the device cannot reach it.
     fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error>;
 
+    /// Somebody waits for `peer` and may never send to it: the device looks for it, if nobody has
+    /// yet, so that its death is learnt of.
+    fn call(&mut self, _peer: PeerId) {}
+
     /// Gets ready to be found by processes of the job that are not associated: opens what is opened
     /// lazily otherwise.
     ///

@@ -72,6 +72,11 @@ impl Engine {
         p.out.reserved(at, len)
     }
 
+    /// Whether nothing was ever sent to a peer or heard from it.
+    pub fn is_unmet(&self, peer: PeerId) -> bool {
+        matches!(self.peers.get(peer.index()), Some(Some(p)) if p.state == State::Idle)
+    }
+
     /// Looks for a peer though there is nothing to send: whoever only waits for it must learn of
     /// its death, too.
     pub fn connect(&mut self, now: Instant, peer: PeerId) {

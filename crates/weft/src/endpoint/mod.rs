@@ -508,6 +508,7 @@ fn probe(work: &mut EndpointWork, want: &Want, now_ns: u64) -> Option<Status> {
         work.matcher.peek(want).map(|(arrival, message)| message.status(arrival.source))
     };
     found(work).or_else(|| {
+        work.awaits(want.source);
         work.progress(now_ns);
         found(work)
     })

@@ -43,7 +43,8 @@ const CALL_AFTER_NS: u64 = 20_000_000;
 /// Peers called in one poll at most.
 const CALLS_PER_POLL: usize = 16;
 
-/// With more peers than this, none is called without need: each would cost a ping now and then.
+/// With more peers than this, none is called unless somebody waits for it: each would cost a ping
+/// now and then.
 const CALLED_MAX: usize = 256;
 
 /// Messages to other nodes.
@@ -209,7 +210,7 @@ impl Ether {
 
     /// Calls some of the peers that nobody has sent to.
     #[cold]
-    fn call(&mut self, now: Instant) {
+    fn call_some(&mut self, now: Instant) {
         if now.0 < self.call_at_ns {
             return;
         }
@@ -268,6 +269,14 @@ impl Device for Ether {
             self.call_at_ns = now_ns() + CALL_AFTER_NS;
         }
         Ok(())
+    }
+
+    fn call(&mut self, peer: PeerId) {
+        // Fewer are all called anyway.
+        if self.peers.len() > CALLED_MAX && self.engine.is_unmet(peer) {
+            let now = self.read_clock();
+            self.engine.connect(now, peer);
+        }
     }
 
     #[inline]
@@ -449,7 +458,7 @@ impl Device for Ether {
             self.engine.timeout(now);
         }
         if !self.to_call.is_empty() {
-            self.call(now);
+            self.call_some(now);
         }
         self.links.check_state(&mut self.engine, now);
         self.answer_probes();
