@@ -71,6 +71,9 @@ pub struct Config {
 
     /// Silence after which a ping is sent.
     pub keep_alive_ns: u64,
+    /// Least time between the first pings to two silent peers: with many peers silence lasts longer
+    /// before it is asked about, up to half of what makes a peer dead.
+    pub ping_spread_ns: u64,
     /// Silence, in spite of pings, after which a peer is dead.
     pub dead_after_ns: u64,
     /// Pings that must have gone unanswered before a peer is dead, so that a process that was
@@ -136,6 +139,7 @@ impl Default for Config {
             hello_max_ns: 250 * MS,
             hello_limit_ns: 10_000 * MS,
             keep_alive_ns: 1_000 * MS,
+            ping_spread_ns: MS,
             dead_after_ns: 5_000 * MS,
             dead_pings: 4,
             close_limit_ns: 2_000 * MS,

@@ -88,6 +88,8 @@ counters! {
     hellos_sent,
     /// Hello frames received.
     hellos_received,
+    /// Peers looked at because a timer was due or something was to be sent, each time counted.
+    peers_looked_at,
     /// Pings sent.
     pings_sent,
     /// Paths that became suspect.

@@ -375,8 +375,8 @@ pub trait Device: Send {
     /// Says goodbye to all peers; [`Device::busy`] turns `false` when they know.
     fn close(&mut self, now_ns: u64);
 
-    /// Whether messages are on their way to a peer that may yet take them: then who closes waits on,
-    /// however long it has waited.
+    /// Whether messages are on their way to a peer that may yet take them: then who closes waits
+    /// on, however long it has waited.
     fn owes(&self, _now_ns: u64) -> bool {
         false
     }

@@ -66,6 +66,9 @@ impl Item {
     }
 }
 
+/// Rings that are kept for the next peer: were all kept, each peer would hold one for ever.
+const SPARE_RINGS: usize = 16;
+
 /// Bytes of a fragment below which it is not worth filling the rest of a frame.
 const FRAGMENT_LEAST: usize = 64;
 
@@ -431,7 +434,8 @@ impl Outbox {
     /// Gives memory back while nothing is on its way.
     pub fn shrink(&mut self, rings: &mut Vec<Vec<u8>>) {
         if self.items.is_empty() {
-            rings.extend(self.ring.take());
+            let ring = self.ring.take();
+            rings.extend(ring.filter(|_| rings.len() < SPARE_RINGS));
             self.items = VecDeque::new();
             self.resend.shrink();
         }

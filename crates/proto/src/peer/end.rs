@@ -15,6 +15,7 @@ impl Peer {
         if matches!(self.state, State::Ended(_)) {
             return;
         }
+        hub.open -= usize::from(self.state == State::Open);
         self.state = State::Ended(why);
         let peer = self.id;
         let sent = hub.transfers.iter().filter(|(_, t)| t.peer == peer);
