@@ -71,12 +71,16 @@ pub struct Config {
 
     /// Silence after which a ping is sent.
     pub keep_alive_ns: u64,
+    /// Least time between the first pings to two silent peers: with many peers silence lasts longer
+    /// before it is asked about, up to half of what makes a peer dead.
+    pub ping_spread_ns: u64,
     /// Silence, in spite of pings, after which a peer is dead.
     pub dead_after_ns: u64,
     /// Pings that must have gone unanswered before a peer is dead, so that a process that was
     /// itself stopped does not bury the living when it goes on.
     pub dead_pings: u32,
-    /// The most time that an orderly close takes.
+    /// The most time that an orderly close takes with a peer that no message is on its way to; with
+    /// others it takes as long as they are not dead.
     pub close_limit_ns: u64,
 
     /// The largest frame that is sent before a larger one was seen to pass: what every IPv6 path
@@ -93,11 +97,13 @@ impl Config {
     pub const EAGER_LIMIT: usize = 64 * 1024;
 
     /// Sets the silence after which a peer is dead, and with it the pace of the pings: as many as
-    /// [`Config::dead_pings`] fit in, with room for one to be lost.
+    /// [`Config::dead_pings`] fit in, with room for one to be lost. Who has not answered yet is
+    /// waited for as long at least: it may be stopped, too.
     pub fn set_silence_limit(&mut self, limit_ns: u64) {
         self.dead_after_ns = limit_ns.max(10 * MS);
         let pings = u64::from(self.dead_pings) + 1;
         self.keep_alive_ns = self.keep_alive_ns.min(self.dead_after_ns / pings);
+        self.hello_limit_ns = self.hello_limit_ns.max(self.dead_after_ns);
     }
 }
 
@@ -133,6 +139,7 @@ impl Default for Config {
             hello_max_ns: 250 * MS,
             hello_limit_ns: 10_000 * MS,
             keep_alive_ns: 1_000 * MS,
+            ping_spread_ns: MS,
             dead_after_ns: 5_000 * MS,
             dead_pings: 4,
             close_limit_ns: 2_000 * MS,

@@ -88,6 +88,8 @@ counters! {
     hellos_sent,
     /// Hello frames received.
     hellos_received,
+    /// Peers looked at because a timer was due or something was to be sent, each time counted.
+    peers_looked_at,
     /// Pings sent.
     pings_sent,
     /// Paths that became suspect.
@@ -96,6 +98,8 @@ counters! {
     mtu_reduced,
     /// Announcements withdrawn.
     withdrawn,
+    /// Messages taken from the owner that had not arrived when all with their peer was over.
+    undelivered,
     /// Peers that died.
     peers_dead,
     /// Peers that said goodbye.

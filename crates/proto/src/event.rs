@@ -264,6 +264,17 @@ pub enum Warning {
         /// What passes, bytes.
         used: usize,
     },
+    /// We have closed, and the peer did not get all that was sent to it.
+    #[error(
+        "{messages} message(s) of {bytes} bytes in all did not arrive before the end: the peer was \
+         given up, or never asked for them"
+    )]
+    Undelivered {
+        /// How many.
+        messages: u64,
+        /// Their bytes.
+        bytes: u64,
+    },
     /// A link to the peer does not answer; others carry on.
     #[error("link {} to it no longer answers; what it carried goes over the others", link.0)]
     PathSuspect {

@@ -39,6 +39,20 @@ fn a_peer_that_never_answers_is_given_up_with_what_was_tried() {
 }
 
 #[test]
+fn a_peer_that_is_stopped_before_it_was_met_has_the_time_of_any_other() {
+    let mut config = Config::default();
+    config.set_silence_limit(1_000_000_000);
+    assert_eq!(config.hello_limit_ns, Config::default().hello_limit_ns, "it may start late");
+    config.set_silence_limit(60_000_000_000);
+    let mut net = Net::new(2, &config, vec![Segment::default()], 1);
+    net.nodes[1].alive = false;
+    net.send(0, 1, 1, 10);
+    net.run(55_000, |_| false);
+    net.nodes[1].alive = true;
+    assert!(net.run(1_000, |n| n.nodes[1].tags(0) == [1]), "{:?}", causes(&net, 0));
+}
+
+#[test]
 fn a_peer_without_any_link_is_given_up_too() {
     let mut net = net(1);
     net.nodes[0].engine.set_link_up(net.now, LinkId(0), false);
@@ -166,12 +180,96 @@ fn both_may_close_at_once_and_a_dead_peer_does_not_keep_us() {
     assert!(net.run(500, |n| n.nodes.iter().all(|n| !n.engine.busy())));
     assert_eq!((net.nodes[1].tags(0), net.nodes[0].tags(1)), (vec![1], vec![2]));
 
+    // It was not yet known that it is dead, but there is nothing for it.
+    let mut net = self::net(1);
+    net.send(0, 1, 1, 10);
+    net.run(100, |_| false);
+    net.nodes[1].alive = false;
+    close(&mut net, 0);
+    assert!(net.run(2_001, |n| !n.nodes[0].engine.busy()), "closing is bounded");
+    assert_eq!(undelivered(&net, 0), (0, None));
+
+    // It is known that it is dead.
     let mut net = self::net(1);
     net.nodes[1].alive = false;
     net.send(0, 1, 1, 10);
+    net.run(20_000, |n| !causes(n, 0).is_empty());
+    close(&mut net, 0);
+    assert!(!net.nodes[0].engine.busy());
+    assert_eq!(undelivered(&net, 0), (1, None), "its death was told already");
+}
+
+fn close(net: &mut Net, node: usize) {
     let now = net.now;
-    net.nodes[0].engine.close(now);
-    assert!(net.run(2_001, |n| !n.nodes[0].engine.busy()), "closing is bounded");
+    net.nodes[node].engine.close(now);
+}
+
+/// Messages that are counted as not delivered, and what the owner was told of them.
+fn undelivered(net: &Net, node: usize) -> (u64, Option<(u64, u64)>) {
+    let told = net.nodes[node].others().find_map(|e| match e {
+        Incoming::Warning { what: Warning::Undelivered { messages, bytes }, .. } => {
+            Some((*messages, *bytes))
+        }
+        _ => None,
+    });
+    (net.nodes[node].engine.counters().undelivered, told)
+}
+
+#[test]
+fn closing_waits_for_a_peer_that_does_not_run_for_a_while() {
+    for (stopped_ms, large) in [(1_900, false), (4_500, false), (1_900, true), (4_500, true)] {
+        let mut net = net(1);
+        net.send(0, 1, 1, 10);
+        net.run(100, |_| false);
+        net.nodes[1].alive = false;
+        match large {
+            true => _ = net.announce(0, 1, 2, 3_000_000),
+            false => net.send(0, 1, 2, 9_000),
+        }
+        close(&mut net, 0);
+        net.run(stopped_ms, |_| false);
+        net.nodes[1].alive = true;
+        assert!(net.run(4_100, |n| !n.nodes[0].engine.busy()), "closing ends");
+        assert_eq!(net.nodes[1].tags(0), [1, 2], "stopped for {stopped_ms} ms");
+        assert_eq!(
+            (net.nodes[1].pulled(0).len(), causes(&net, 1)),
+            (large.into(), vec![Cause::Closed])
+        );
+        assert_eq!(undelivered(&net, 0), (0, None));
+    }
+}
+
+#[test]
+fn who_closes_is_told_what_did_not_arrive() {
+    // The peer was heard before, or never.
+    for met in [true, false] {
+        let mut net = net(1);
+        if met {
+            net.send(0, 1, 1, 10);
+            net.run(100, |_| false);
+        }
+        net.nodes[1].alive = false;
+        (2..7).for_each(|tag| net.send(0, 1, tag, 1_000));
+        net.announce(0, 1, 7, 300_000);
+        close(&mut net, 0);
+        let limit = if met { 7_000 } else { 11_000 };
+        assert!(net.run(limit, |n| !n.nodes[0].engine.busy()), "closing ends");
+        net.run(1, |_| false);
+        assert_eq!(undelivered(&net, 0), (6, Some((6, 305_000))));
+    }
+}
+
+#[test]
+fn closing_does_not_wait_for_those_who_never_ask() {
+    let mut net = net(1);
+    (0..2).for_each(|n| net.nodes[n].auto_pull = false);
+    net.announce(0, 1, 1, 300_000);
+    net.announce(1, 0, 2, 300_000);
+    net.run(1_000, |_| false);
+    (0..2).for_each(|n| close(&mut net, n));
+    assert!(net.run(2_100, |n| n.nodes.iter().all(|n| !n.engine.busy())));
+    net.run(1, |_| false);
+    assert_eq!(undelivered(&net, 0), (1, Some((1, 300_000))));
 }
 
 #[test]

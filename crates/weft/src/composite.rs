@@ -189,6 +189,12 @@ impl Device for Composite {
         Err(Error::unreachable(peer, address, refusals.join("; ")))
     }
 
+    fn call(&mut self, peer: PeerId) {
+        if let Some(at) = self.of(peer) {
+            self.devices[at].call(peer);
+        }
+    }
+
     fn welcome(&mut self) -> Result<(), Error> {
         self.devices.iter_mut().try_for_each(|d| d.welcome())
     }
@@ -382,6 +388,10 @@ impl Device for Composite {
         for device in &mut self.devices {
             device.close(now_ns);
         }
+    }
+
+    fn owes(&self, now_ns: u64) -> bool {
+        self.devices.iter().any(|d| d.owes(now_ns))
     }
 
     fn deadline_ns(&self) -> Option<u64> {

@@ -160,6 +160,10 @@ pub trait Device: Send {
     /// When the device cannot reach it.
     fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error>;
 
+    /// Somebody waits for `peer` and may never send to it: the device looks for it, if nobody has
+    /// yet, so that its death is learnt of.
+    fn call(&mut self, _peer: PeerId) {}
+
     /// Gets ready to be found by processes of the job that are not associated: opens what is opened
     /// lazily otherwise.
     ///
@@ -380,6 +384,12 @@ pub trait Device: Send {
 
     /// Says goodbye to all peers; [`Device::busy`] turns `false` when they know.
     fn close(&mut self, now_ns: u64);
+
+    /// Whether messages are on their way to a peer that may yet take them: then who closes waits
+    /// on, however long it has waited.
+    fn owes(&self, _now_ns: u64) -> bool {
+        false
+    }
 
     /// When the device wants to be polled though nothing arrives, ns of the monotonic clock.
     fn deadline_ns(&self) -> Option<u64>;

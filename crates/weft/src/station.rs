@@ -71,6 +71,9 @@ pub(crate) trait Work: Send + 'static {
         false
     }
 
+    /// The program takes nothing more, and ends.
+    fn leave(&mut self) {}
+
     /// Makes progress while the program is away, leaving to the program what is the program's.
     /// `true` if something was done.
     fn tend(&mut self, now_ns: u64) -> bool;

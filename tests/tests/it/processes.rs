@@ -306,6 +306,31 @@ fn a_rank_that_ends_early_is_reported_as_ended_after_its_messages() {
 }
 
 #[test]
+fn who_sends_and_ends_waits_for_a_peer_that_is_stopped_and_tells_what_a_dead_one_missed() {
+    let Some(lab) = cluster("nodes=2") else { return };
+    for comes_back in [true, false] {
+        let limit = if comes_back { LONGER } else { SHORT };
+        let mut job = two(Some(&lab), &["part"], &[limit]);
+        let receiver = job.rank(1);
+        job.says("@0 met");
+        signal(receiver, STOP);
+        job.order("part");
+        job.says("@0 sent");
+        if comes_back {
+            std::thread::sleep(Duration::from_secs(3));
+            signal(receiver, CONT);
+            job.says("@1 complete");
+            job.ends_well();
+        } else {
+            job.says("@0 ended well");
+            signal(receiver, KILL);
+            let (_, said) = job.ends();
+            assert!(said.contains("100 message(s) of 100000 bytes"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn nothing_is_left_of_a_job_that_is_ended_in_mid_flow() {
     if cluster("nodes=1").is_none() {
         return;

@@ -56,6 +56,8 @@ pub(crate) struct Hub {
     pub lost: Vec<Content>,
     /// Peers to which something is on its way.
     pub unfinished: usize,
+    /// Peers that are connected.
+    pub open: usize,
     /// Peers to which we are saying goodbye.
     pub leaving: usize,
     /// What was reserved: peer, place, length.
@@ -96,6 +98,7 @@ impl Hub {
             acked: Vec::new(),
             lost: Vec::new(),
             unfinished: 0,
+            open: 0,
             leaving: 0,
             reserved: None,
             lone: None,

@@ -21,6 +21,7 @@ impl Engine {
         while let Some(id) = self.hub.ready.pop_front() {
             let Some(Some(peer)) = self.peers.get_mut(id.index()) else { continue };
             peer.queued = false;
+            self.hub.counters.peers_looked_at += 1;
             if let Some(link) = peer.fill(&mut self.hub, now, payloads, burst) {
                 // There may be more; but first it is the others' turn. Its timers are seen to when
                 // there is no more: the burst shall not wait for that.
@@ -60,6 +61,7 @@ impl Engine {
                 continue;
             }
             peer.timer_at = NEVER;
+            self.hub.counters.peers_looked_at += 1;
             peer.on_timer(&mut self.hub, now);
             peer.schedule(&mut self.hub);
         }

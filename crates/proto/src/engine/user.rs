@@ -72,6 +72,11 @@ impl Engine {
         p.out.reserved(at, len)
     }
 
+    /// Whether nothing was ever sent to a peer or heard from it.
+    pub fn is_unmet(&self, peer: PeerId) -> bool {
+        matches!(self.peers.get(peer.index()), Some(Some(p)) if p.state == State::Idle)
+    }
+
     /// Looks for a peer though there is nothing to send: whoever only waits for it must learn of
     /// its death, too.
     pub fn connect(&mut self, now: Instant, peer: PeerId) {
@@ -334,9 +339,11 @@ impl Engine {
         matches!(self.peers.get(peer.index()), Some(Some(p)) if p.flow.held)
     }
 
-    /// Says goodbye to all peers, after everything that is still on its way to them. Takes
-    /// [`close_limit_ns`](crate::Config::close_limit_ns) at most; [`Engine::busy`] tells when it is
-    /// done.
+    /// Says goodbye to all peers, after everything that is still on its way to them.
+    /// [`Engine::busy`] tells when it is done. A peer that messages are still on their way to is
+    /// waited for as long as it is not dead, any other for
+    /// [`close_limit_ns`](crate::Config::close_limit_ns); what then has not arrived is told by
+    /// [`Warning::Undelivered`](crate::Warning::Undelivered).
     pub fn close(&mut self, now: Instant) {
         if self.close_at.is_none() {
             self.close_at = Some(now.plus(self.hub.config.close_limit_ns));
@@ -352,11 +359,18 @@ impl Engine {
         hub.unfinished > 0 || hub.leaving > 0 || !hub.ready.is_empty()
     }
 
-    /// Ends closing when its time is over.
+    /// Whether messages that were taken from the owner are on their way to a peer that is not
+    /// known to be dead: a reason to go on polling.
+    pub fn owes(&self, now: Instant) -> bool {
+        self.peers.iter().flatten().any(|peer| peer.is_owed(&self.hub, now))
+    }
+
+    /// Ends closing when its time is over, but with those that something is owed to.
     pub(super) fn close_timer(&mut self, now: Instant) {
         if self.close_at.is_some_and(|at| at <= now && self.hub.leaving > 0) {
+            self.close_at = Some(now.plus(self.hub.config.close_limit_ns));
             for peer in self.peers.iter_mut().flatten() {
-                peer.end(&mut self.hub, Cause::ClosedHere);
+                peer.leave_late(&mut self.hub, now);
             }
         }
     }

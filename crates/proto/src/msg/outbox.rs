@@ -66,6 +66,9 @@ impl Item {
     }
 }
 
+/// Rings that are kept for the next peer: were all kept, each peer would hold one for ever.
+const SPARE_RINGS: usize = 16;
+
 /// Bytes of a fragment below which it is not worth filling the rest of a frame.
 const FRAGMENT_LEAST: usize = 64;
 
@@ -113,6 +116,18 @@ impl Outbox {
     /// How many items have not arrived.
     pub fn len(&self) -> usize {
         self.items.len()
+    }
+
+    /// Whether a message or an announcement is not known to have arrived.
+    pub fn has_messages(&self) -> bool {
+        let is_message = |body| matches!(body, Body::Eager | Body::Announce { .. });
+        self.items.iter().any(|i| !i.acked && is_message(i.body))
+    }
+
+    /// Eager messages that are not known to have arrived, and their bytes.
+    pub fn undelivered(&self) -> (u64, u64) {
+        let eager = self.items.iter().filter(|i| !i.acked && i.body == Body::Eager);
+        eager.fold((0, 0), |(count, bytes), i| (count + 1, bytes + u64::from(i.len)))
     }
 
     /// The sequence number that the next item gets.
@@ -419,7 +434,8 @@ impl Outbox {
     /// Gives memory back while nothing is on its way.
     pub fn shrink(&mut self, rings: &mut Vec<Vec<u8>>) {
         if self.items.is_empty() {
-            rings.extend(self.ring.take());
+            let ring = self.ring.take();
+            rings.extend(ring.filter(|_| rings.len() < SPARE_RINGS));
             self.items = VecDeque::new();
             self.resend.shrink();
         }

@@ -4,9 +4,10 @@ use weft_wire::Envelope;
 
 use super::{NEVER, Peer, State};
 use crate::engine::Hub;
-use crate::event::{Cause, Incoming};
+use crate::event::{Cause, Incoming, Warning};
 use crate::msg::outbox::Body;
 use crate::msg::transfer::{Stage, Transfer};
+use crate::time::Instant;
 
 impl Peer {
     /// Ends everything with the peer: operations are reported as failed, then the peer as gone.
@@ -14,12 +15,21 @@ impl Peer {
         if matches!(self.state, State::Ended(_)) {
             return;
         }
+        hub.open -= usize::from(self.state == State::Open);
         self.state = State::Ended(why);
         let peer = self.id;
         let sent = hub.transfers.iter().filter(|(_, t)| t.peer == peer);
         let sent: Vec<_> = sent.map(|(id, t)| (id, t.op)).collect();
         let pulled = hub.pulls.iter().filter(|(_, p)| p.peer == peer);
         let pulled: Vec<_> = pulled.map(|(id, p)| (id, p.op)).collect();
+        let (messages, bytes) = self.undelivered(hub);
+        hub.counters.undelivered += messages;
+        // An owner that goes on learns of it by the end itself, and a peer that has closed wanted
+        // no more.
+        if messages > 0 && self.leaving && why != Cause::Closed {
+            let what = Warning::Undelivered { messages, bytes };
+            hub.events.push_back(Incoming::Warning { peer, what });
+        }
         sent.iter().for_each(|&(id, _)| hub.transfers.release(id));
         pulled.iter().for_each(|&(id, _)| hub.pulls.release(id));
         let ops = sent.iter().chain(&pulled);
@@ -79,6 +89,36 @@ impl Peer {
             hub.leaving += 1;
         }
         self.leave_further(hub);
+    }
+
+    /// Messages that are not known to have arrived whole, and their bytes.
+    fn undelivered(&self, hub: &Hub) -> (u64, u64) {
+        let large = hub.transfers.iter().filter(|(_, t)| t.peer == self.id);
+        let add = |(count, bytes), (_, t): (u64, &Transfer)| (count + 1, bytes + t.len);
+        large.fold(self.out.undelivered(), add)
+    }
+
+    /// Whether our closing waits for it: something that was taken from the owner may yet arrive.
+    /// Whether the peer still lives is asked elsewhere, by pings and hellos.
+    pub fn is_owed(&self, hub: &Hub, now: Instant) -> bool {
+        if matches!(self.state, State::Ended(_)) || !self.is_active() {
+            return false;
+        }
+        // A peer that runs and does not ask for what was announced may never do so: two that close
+        // would wait for each other. One that is silent could not ask.
+        let sending = |t: &Transfer| t.peer == self.id && matches!(t.stage, Stage::Sending { .. });
+        self.out.has_messages()
+            || (self.transfers > 0 && self.is_silent(hub, now))
+            || hub.transfers.iter().any(|(_, t)| sending(t))
+    }
+
+    /// A closing's time is over: ends it, unless something is owed to the peer, or was when the
+    /// time before that was over, so that there is time for the last word.
+    pub fn leave_late(&mut self, hub: &mut Hub, now: Instant) {
+        let owed = self.leaving && self.is_owed(hub, now);
+        if !std::mem::replace(&mut self.owed, owed) && !owed {
+            self.end(hub, Cause::ClosedHere);
+        }
     }
 
     /// Says the last word when it is time, and ends when it has arrived.

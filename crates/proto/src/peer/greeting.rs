@@ -152,6 +152,7 @@ impl Peer {
         self.heard(now, link);
         if self.state != State::Open {
             self.state = State::Open;
+            hub.open += 1;
             self.greeting.pause = hub.config.hello_first_ns;
             self.greeting.next_at = Some(now.plus(self.greeting.pause));
             self.life_start(hub, now);

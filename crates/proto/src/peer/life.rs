@@ -34,9 +34,14 @@ impl Peer {
         self.life.pings = 0;
     }
 
+    /// Whether it has not even answered a ping.
+    pub fn is_silent(&self, hub: &Hub, now: Instant) -> bool {
+        now.since(self.life.heard) > interval(hub, 0) + interval(hub, 1)
+    }
+
     /// Begins to watch over the peer.
     pub fn life_start(&mut self, hub: &Hub, now: Instant) {
-        self.life.next_at = now.plus(interval(hub));
+        self.life.next_at = now.plus(interval(hub, 0));
     }
 
     /// Asks a silent peer, or declares it dead.
@@ -44,7 +49,7 @@ impl Peer {
         if self.life.next_at > now {
             return;
         }
-        let (silent, pause) = (now.since(self.life.heard), interval(hub));
+        let (silent, pause) = (now.since(self.life.heard), interval(hub, self.life.pings));
         if silent < pause {
             self.life.next_at = self.life.heard.plus(pause);
         } else if silent >= hub.config.dead_after_ns && self.life.pings >= hub.config.dead_pings {
@@ -53,7 +58,7 @@ impl Peer {
             return;
         } else {
             self.life.pings += 1;
-            self.life.next_at = now.plus(pause);
+            self.life.next_at = now.plus(interval(hub, self.life.pings));
             self.paths.iter_mut().for_each(|p| p.ping = p.up);
             self.wake(hub);
         }
@@ -169,8 +174,16 @@ impl Peer {
     }
 }
 
-/// Time between two pings to a silent peer: such that enough of them fit before it is dead.
-fn interval(hub: &Hub) -> u64 {
+/// Time before the next ping to a silent peer, after so many: such that enough of them fit before
+/// it is dead. With many peers the first comes later, and the others sooner.
+fn interval(hub: &Hub, pings: u32) -> u64 {
     let c = &hub.config;
-    c.keep_alive_ns.min(c.dead_after_ns / (u64::from(c.dead_pings) + 1)).max(1)
+    let fitting = u64::from(c.dead_pings) + 1;
+    let usual = c.keep_alive_ns.min(c.dead_after_ns / fitting).max(1);
+    let stretched = (hub.open as u64 * c.ping_spread_ns).min(c.dead_after_ns / 2);
+    match pings {
+        _ if stretched <= usual => usual,
+        0 => stretched,
+        _ => usual.min((c.dead_after_ns - stretched) / fitting).max(1),
+    }
 }

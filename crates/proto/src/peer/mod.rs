@@ -85,6 +85,8 @@ pub(crate) struct Peer {
     /// Whether we are saying goodbye, and whether the last word is in the outbox.
     pub leaving: bool,
     pub said_close: bool,
+    /// Whether something was owed to it when the time for closing was last over.
+    pub owed: bool,
     /// Whether it is in the row of peers with work.
     pub queued: bool,
     /// When more than a small frame's worth of messages was last sent.
@@ -134,6 +136,7 @@ impl Peer {
             life: Life::default(),
             leaving: false,
             said_close: false,
+            owed: false,
             queued: false,
             long_at: Instant(0),
             bulk_turn: false,

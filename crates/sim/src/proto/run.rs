@@ -361,7 +361,10 @@ impl Run {
         let Some(host) = self.world.node(machine) else { return false };
         let process = host.process;
         if host.busy() {
-            if now > since + self.config.close_limit_ns + CLOSE {
+            // As long as somebody may be silent or unknown before it is given up, and a last word.
+            let c = &self.config;
+            let limit = c.dead_after_ns.max(c.hello_limit_ns) + 3 * c.close_limit_ns;
+            if now > since + limit + CLOSE {
                 let wrong = Wrong::NotClosed { after: now - since };
                 self.shared.oracle.report(now, process, wrong);
             }

@@ -12,6 +12,7 @@ mod work;
 
 use std::sync::Arc;
 
+use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId};
 
 use crate::device::{Caps, Counters, Device};
@@ -26,7 +27,8 @@ pub use open::{ContextOptions, DeviceKind};
 use work::ContextWork;
 pub(crate) use work::Early;
 
-/// How long an ending context goes on, at most, until what it has sent has arrived, ns.
+/// How long an ending context goes on until what it has sent has arrived, ns. Longer only while its
+/// device owes messages to peers that live.
 pub(crate) const CLOSE_NS: u64 = 5_000_000_000;
 
 /// What a context keeps about its place among its peers.
@@ -182,7 +184,7 @@ impl Context {
     /// [`Error::PeerDead`], once for each peer that dies; [`Error::PeerClosed`] when the last of
     /// the others has ended in good order. The context goes on working.
     pub fn try_recv(&mut self) -> Result<Option<Message<'_>>, Error> {
-        let now_ns = weft_sys::clock::now_ns();
+        let now_ns = now_ns();
         let mut work = self.station().lock();
         match work.advance(now_ns) {
             None => Ok(None),
@@ -219,7 +221,7 @@ impl Context {
 
     /// Hands everything that waits for company to the medium now.
     pub fn flush(&mut self) {
-        self.station().lock().device.flush(weft_sys::clock::now_ns());
+        self.station().lock().device.flush(now_ns());
     }
 
     /// What the devices and links have done so far, by name.
@@ -260,12 +262,27 @@ pub(crate) fn patience(place: &Place, spin_ns: u64) -> Patience {
 
 /// Says goodbye and goes on, within a limit, until what was sent has arrived.
 pub(crate) fn close<W: Work>(station: &Station<W>) {
-    station.lock().device().close(weft_sys::clock::now_ns());
-    station.wait(Some(CLOSE_NS), |work, now_ns| {
+    {
+        let mut work = station.lock();
+        work.leave();
+        work.device().close(now_ns());
+    }
+    finish(station, |work, now_ns| {
         work.tend(now_ns);
         work.device().flush(now_ns);
-        (!work.device().busy()).then_some(())
+        !work.device().busy()
     });
+}
+
+/// Calls `step` until it is done, or for [`CLOSE_NS`], or as long as messages may yet be taken.
+pub(crate) fn finish<W: Work>(station: &Station<W>, mut step: impl FnMut(&mut W, u64) -> bool) {
+    while station.wait(Some(CLOSE_NS), |work, now_ns| step(work, now_ns).then_some(())).is_none() {
+        if !station.lock().device().owes(now_ns()) {
+            let waited_s = CLOSE_NS / 1_000_000_000;
+            tracing::warn!("not all that was sent has been taken: given up after {waited_s} s");
+            return;
+        }
+    }
 }
 
 impl Drop for Context {

@@ -47,6 +47,8 @@ pub(super) struct ContextWork {
     current: Current,
     stash: VecDeque<Stashed>,
     stash_bytes: usize,
+    /// Whether nobody takes messages any more.
+    left: bool,
     /// Peers that were asked to hold because the stash is full.
     held: Vec<PeerId>,
     errors: VecDeque<Error>,
@@ -63,6 +65,7 @@ impl ContextWork {
             current: Current::Nowhere,
             stash: VecDeque::new(),
             stash_bytes: 0,
+            left: false,
             held: Vec::new(),
             errors: VecDeque::new(),
             dead: Vec::new(),
@@ -205,6 +208,9 @@ impl ContextWork {
     /// Puts the device's current event aside, a message.
     fn stash_current(&mut self) {
         let Event::Message { peer, envelope, payload } = self.device.event() else { return };
+        if self.left {
+            return;
+        }
         let payload = payload.to_vec();
         self.stash_bytes += payload.len() + STASH_OVERHEAD;
         self.stash.push_back(Stashed { peer, envelope, payload });
@@ -218,6 +224,13 @@ impl ContextWork {
 impl Work for ContextWork {
     fn device(&mut self) -> &mut dyn Device {
         &mut *self.device
+    }
+
+    /// Were the stash to fill up now, acknowledgements would not be looked at any more either.
+    fn leave(&mut self) {
+        self.left = true;
+        self.stash.clear();
+        self.stash_bytes = 0;
     }
 
     /// Messages that arrive are put aside. Above the stash's limit their senders are asked to hold;

@@ -152,6 +152,7 @@ impl EndpointWork {
                 return;
             }
         }
+        self.awaits(want.source);
         match self.matcher.post(want, slot | MANY) {
             Ok(posted) => many(&mut self.ops, slot).posted = Some(posted),
             Err(_) => unreachable!("all messages that fit have just been taken"),

@@ -35,7 +35,7 @@ use weft_sys::clock::now_ns;
 use weft_sys::watch::Signal;
 use weft_wire::{ADDRESS_LEN, Address, Envelope, JobKey, Kind, PeerId};
 
-use crate::context::{Context, ContextOptions, Parts, Place, alone, close, patience};
+use crate::context::{Context, ContextOptions, Parts, Place, alone, close, finish, patience};
 use crate::device::Counters;
 use crate::error::Error;
 use crate::remote::Windows;
@@ -457,9 +457,9 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         // Detached sends that still wait for room go out first; the device's goodbye follows them.
-        self.station.wait(Some(crate::context::CLOSE_NS), |work, now_ns| {
+        finish(&self.station, |work, now_ns| {
             work.progress(now_ns);
-            (!work.has_waiting()).then_some(())
+            !work.has_waiting()
         });
         close(&self.station);
     }
@@ -508,6 +508,7 @@ fn probe(work: &mut EndpointWork, want: &Want, now_ns: u64) -> Option<Status> {
         work.matcher.peek(want).map(|(arrival, message)| message.status(arrival.source))
     };
     found(work).or_else(|| {
+        work.awaits(want.source);
         work.progress(now_ns);
         found(work)
     })

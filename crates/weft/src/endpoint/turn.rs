@@ -184,7 +184,12 @@ impl Turn<'_> {
 
     /// What the oldest unexpected message that fits says of itself.
     pub fn peek(&mut self, want: &Want) -> Option<Status> {
-        self.work.matcher.peek(want).map(|(arrival, message)| message.status(arrival.source))
+        let found = self.work.matcher.peek(want);
+        let status = found.map(|(arrival, message)| message.status(arrival.source));
+        if status.is_none() {
+            self.work.awaits(want.source);
+        }
+        status
     }
 
     /// Why no message that is wanted can come any more, if so.

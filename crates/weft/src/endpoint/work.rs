@@ -72,6 +72,8 @@ pub(super) struct EndpointWork {
     pub(super) dead: Vec<(PeerId, Error)>,
     /// Processes besides this one.
     pub(super) others: usize,
+    /// Whom a receive or probe named last.
+    pub(super) awaited: Option<PeerId>,
     /// Messages of the context API that came here by mistake.
     pub(super) misdirected: u64,
     pub(super) remote: Remote,
@@ -107,6 +109,7 @@ impl EndpointWork {
             spare: Vec::new(),
             dead,
             others,
+            awaited: None,
             misdirected: 0,
             remote: Remote::default(),
             collectives: Collectives::default(),
@@ -157,10 +160,25 @@ impl EndpointWork {
         slot
     }
 
+    /// Nothing has come that fits: has the device look for the peer that is waited for.
+    #[inline]
+    pub(super) fn awaits(&mut self, source: Option<PeerId>) {
+        if let Some(peer) = source
+            && self.awaited != source
+        {
+            self.awaited = source;
+            self.device.call(peer);
+        }
+    }
+
     #[inline]
     fn post(&mut self, want: Want, slot: u32) {
+        let source = want.source;
         match self.matcher.post(want, slot) {
-            Ok(posted) => self.ops.at(slot).state = State::Posted(posted),
+            Ok(posted) => {
+                self.ops.at(slot).state = State::Posted(posted);
+                self.awaits(source);
+            }
             Err(Met { arrival, message, .. }) => self.deliver(slot, arrival.source, message),
         }
     }

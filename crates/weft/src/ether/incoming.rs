@@ -8,7 +8,7 @@ use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, OpId, PeerId, Ticket};
 
 use super::Ether;
-use crate::device::Event;
+use crate::device::{Device, Event};
 use crate::error::Error;
 
 /// Frames of large messages that are taken in one poll before acknowledgements go out.
@@ -70,6 +70,9 @@ impl Ether {
             Incoming::Warning { peer, what } => {
                 self.warnings += 1;
                 match what {
+                    Warning::Undelivered { .. } => {
+                        tracing::warn!(%peer, name = self.peer_name(peer), "{what}");
+                    }
                     // Happens to every peer that is not given a processor for some milliseconds.
                     Warning::PathSuspect { .. } => tracing::debug!(%peer, "{what}"),
                     Warning::MtuReduced { .. } => tracing::warn!(%peer, "{what}"),

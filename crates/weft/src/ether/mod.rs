@@ -46,7 +46,8 @@ const CALL_AFTER_NS: u64 = 20_000_000;
 /// Peers called in one poll at most.
 const CALLS_PER_POLL: usize = 16;
 
-/// With more peers than this, none is called without need: each would cost a ping now and then.
+/// With more peers than this, none is called unless somebody waits for it: each would cost a ping
+/// now and then.
 const CALLED_MAX: usize = 256;
 
 /// Messages to other nodes.
@@ -216,7 +217,7 @@ impl Ether {
 
     /// Calls some of the peers that nobody has sent to.
     #[cold]
-    fn call(&mut self, now: Instant) {
+    fn call_some(&mut self, now: Instant) {
         if now.0 < self.call_at_ns {
             return;
         }
@@ -279,6 +280,14 @@ impl Device for Ether {
             self.call_at_ns = now_ns() + CALL_AFTER_NS;
         }
         Ok(())
+    }
+
+    fn call(&mut self, peer: PeerId) {
+        // Fewer are all called anyway.
+        if self.peers.len() > CALLED_MAX && self.engine.is_unmet(peer) {
+            let now = self.read_clock();
+            self.engine.connect(now, peer);
+        }
     }
 
     #[inline]
@@ -460,7 +469,7 @@ impl Device for Ether {
             self.engine.timeout(now);
         }
         if !self.to_call.is_empty() {
-            self.call(now);
+            self.call_some(now);
         }
         self.links.check_state(&mut self.engine, now);
         self.answer_probes();
@@ -513,6 +522,10 @@ impl Device for Ether {
         let now = self.read_clock();
         self.engine.close(now);
         self.transmit(now);
+    }
+
+    fn owes(&self, now_ns: u64) -> bool {
+        self.engine.owes(self.now.max(Instant(now_ns)))
     }
 
     fn deadline_ns(&self) -> Option<u64> {

@@ -116,3 +116,29 @@ pub fn quit(rank: &Rank) -> Result<(), Failure> {
         }
     }
 }
+
+/// Rank 0 sends when it is told to, and ends at once; rank 1 gets everything whenever it can.
+pub fn part(rank: &Rank) -> Result<(), Failure> {
+    let e = &rank.endpoint;
+    let payload = |number: u64| [number as u8; 1000];
+    if e.rank() == 0 {
+        e.recv(1, NEVER, &mut [])?;
+        rank.say("met");
+        rank.await_order("part")?;
+        for number in 0..100 {
+            e.send(1, number << 8, &payload(number))?;
+        }
+        rank.say("sent");
+        return Ok(());
+    }
+    e.send(0, NEVER, &[])?;
+    for number in 0..100 {
+        let mut got = [0; 1000];
+        e.recv(0, number << 8, &mut got)?;
+        if got != payload(number) {
+            return Err(format!("message {number} is damaged").into());
+        }
+    }
+    rank.say("complete");
+    Ok(())
+}

@@ -93,6 +93,7 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "wait" => loss::wait(&rank),
         "anyone" => loss::anyone(&rank),
         "quit" => loss::quit(&rank),
+        "part" => loss::part(&rank),
         "cast" => cast::cast(&rank, number(0, 5000)? as usize),
         "outlive" => cast::outlive(&rank),
         "collect" => collect::collect(&rank, number(0, 5000)? as usize),
