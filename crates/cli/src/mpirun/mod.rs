@@ -8,8 +8,8 @@
 
 pub mod board;
 mod errand;
+mod leftovers;
 mod names;
-mod segments;
 pub mod sweep;
 mod watch;
 

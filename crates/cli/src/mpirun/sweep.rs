@@ -1,6 +1,6 @@
 //! `weft mpirun-guard`: waits until `weft mpirun` is done or dead, then ends what is left of its
 //! job on this machine: every process of this user that has the job's mark in its environment, the
-//! job's directory, and what the MPI library keeps in `/dev/shm`.
+//! job's directory, and what the MPI library keeps elsewhere.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weft_sys::process::{self, Setup};
 
 use super::board::MARK;
-use super::segments::Segments;
+use super::leftovers::Leftovers;
 
 /// How long processes are looked for that start others faster than they are killed.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub struct Guard {
     child: Child,
     mark: PathBuf,
-    segments: Segments,
+    leftovers: Leftovers,
 }
 
 impl Guard {
@@ -35,13 +35,13 @@ impl Guard {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let setup = Setup { own_session: true, ..Setup::default() };
         let child = process::spawn(&mut command, setup)?;
-        Ok(Guard { child, mark: mark.into(), segments: Segments::default() })
+        Ok(Guard { child, mark: mark.into(), leftovers: Leftovers::default() })
     }
 
-    /// Looks at what the job has in `/dev/shm`: to be called before its ranks are ended by others
+    /// Looks at what files the job keeps elsewhere: to be called before its ranks are ended by others
     /// than the guard, for then nothing says any more what was theirs.
     pub fn look(&mut self) {
-        marked(&self.mark).into_iter().for_each(|pid| self.segments.note(pid));
+        marked(&self.mark).into_iter().for_each(|pid| self.leftovers.note(pid));
     }
 }
 
@@ -50,7 +50,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
-        self.segments.remove();
+        self.leftovers.remove();
     }
 }
 
@@ -65,20 +65,20 @@ pub struct Args {
 pub fn run(args: &Args) -> ExitCode {
     let _ = io::stdin().lock().read_to_end(&mut Vec::new());
     let limit = Instant::now() + LIMIT;
-    let mut segments = Segments::default();
-    while sweep(&args.mark, &mut segments) > 0 && Instant::now() < limit {
+    let mut leftovers = Leftovers::default();
+    while sweep(&args.mark, &mut leftovers) > 0 && Instant::now() < limit {
         std::thread::sleep(Duration::from_millis(10));
     }
-    segments.remove();
+    leftovers.remove();
     let _ = fs::remove_dir_all(&args.mark);
     ExitCode::SUCCESS
 }
 
 /// Kills all processes with the mark, and says how many there were.
-fn sweep(mark: &Path, segments: &mut Segments) -> usize {
+fn sweep(mark: &Path, leftovers: &mut Leftovers) -> usize {
     let found = marked(mark);
     // Before the first of them ends: a launcher ends the others by itself.
-    found.iter().for_each(|pid| segments.note(*pid));
+    found.iter().for_each(|pid| leftovers.note(*pid));
     for pid in &found {
         process::signal(*pid, false, rustix::process::Signal::KILL.as_raw());
     }
