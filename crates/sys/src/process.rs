@@ -72,8 +72,8 @@ pub fn spawn(command: &mut Command, setup: Setup) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Lets all signals through to this thread: what [`Signals`] takes, a child would inherit as blocked,
-/// and could then be ended by nothing but SIGKILL. Makes system calls only.
+/// Lets all signals through to this thread: what [`Signals`] takes, a child would inherit as
+/// blocked, and could then be ended by nothing but SIGKILL. Makes system calls only.
 fn unblock() -> io::Result<()> {
     let mut none = MaybeUninit::uninit();
     // SAFETY: sigemptyset initialises the set, pthread_sigmask reads it.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-/// Folders, and how the libraries' files in them begin. What a program keeps there itself is its own
-/// business.
+/// Folders, and how the libraries' files in them begin. What a program keeps there itself is its
+/// own business.
 const NAMES: [(&str, &str); 4] = [
     ("/dev/shm/", "mpich_"),
     ("/dev/shm/", "sm_segment."),

@@ -38,8 +38,8 @@ impl Guard {
         Ok(Guard { child, mark: mark.into(), leftovers: Leftovers::default() })
     }
 
-    /// Looks at what files the job keeps elsewhere: to be called before its ranks are ended by others
-    /// than the guard, for then nothing says any more what was theirs.
+    /// Looks at what files the job keeps elsewhere: to be called before its ranks are ended by
+    /// others than the guard, for then nothing says any more what was theirs.
     pub fn look(&mut self) {
         marked(&self.mark).into_iter().for_each(|pid| self.leftovers.note(pid));
     }
