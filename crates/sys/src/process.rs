@@ -68,8 +68,20 @@ pub fn spawn(command: &mut Command, setup: Setup) -> io::Result<Child> {
     let parent = Some(rustix::process::getpid());
     // A child in another pid namespace would not see its parent's number; Weft makes none.
     // SAFETY: `apply` makes system calls only: no allocation, no lock.
-    unsafe { command.pre_exec(move || setup.apply(parent)) };
+    unsafe { command.pre_exec(move || unblock().and_then(|()| setup.apply(parent))) };
     command.spawn()
+}
+
+/// Lets all signals through to this thread: what [`Signals`] takes, a child would inherit as
+/// blocked, and could then be ended by nothing but SIGKILL. Makes system calls only.
+fn unblock() -> io::Result<()> {
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set, pthread_sigmask reads it.
+    let error = unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+    };
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
 /// Becomes `command`, set up as said; the process must have one thread only. Returns only on
@@ -89,7 +101,7 @@ pub struct Signals {
 
 impl Signals {
     /// From now on these signals (numbers, as `SIGINT` is 2) are to be read here by the calling
-    /// thread and those it starts later. Children start with no signal blocked.
+    /// thread and those it starts later. Children of [`spawn`] start with no signal blocked.
     ///
     /// # Errors
     /// When a number is not a signal's, or no descriptor is left.
@@ -206,6 +218,17 @@ pub fn await_end(pid: u32, limit: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_gets_the_signals_that_its_parent_reads() {
+        let _signals = Signals::take(&[libc::SIGTERM]).unwrap();
+        let mut child = spawn(Command::new("sleep").arg("1000"), Setup::default()).unwrap();
+        assert!(signal(child.id(), false, libc::SIGTERM));
+        let ended = await_end(child.id(), Duration::from_secs(60));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(ended, "SIGTERM was blocked");
+    }
 
     #[test]
     fn a_process_is_waited_for_until_it_has_ended() {

@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_sys::floor::SharedWords;
+use weft_sys::process::{self, Setup};
 
 use super::agent::Order;
 use super::figure::{Figure, Value};
@@ -13,13 +14,17 @@ use super::floor::{Answer, Op};
 use super::place::Place;
 use super::table::Table;
 use crate::CliError;
+use crate::interrupt::Interrupt;
 
 /// How long an answer may take beyond the measurement itself.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether a signal has come.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Processes that wait for orders. They end on drop.
 pub struct Crew<'a> {
     place: &'a Place,
+    stop: &'a Interrupt,
     size: usize,
     pinned: bool,
     agents: Vec<Agent>,
@@ -38,23 +43,30 @@ impl<'a> Crew<'a> {
     ///
     /// # Errors
     /// When a process cannot be started.
-    pub fn start(place: &'a Place, size: usize, pinned: bool) -> Result<Crew<'a>, CliError> {
+    pub fn start(
+        place: &'a Place,
+        stop: &'a Interrupt,
+        size: usize,
+        pinned: bool,
+    ) -> Result<Crew<'a>, CliError> {
+        stop.check()?;
         let table = Table::memory().map_err(CliError::io("make shared memory"))?;
         let agents = (0..size)
             .map(|seat| Agent::start(place, &table, seat, size, pinned))
             .collect::<Result<_, _>>()?;
-        Ok(Crew { place, size, pinned, agents, _table: table })
+        Ok(Crew { place, stop, size, pinned, agents, _table: table })
     }
 
     /// Has them all measure `op` for `ms` milliseconds. After an error the processes are replaced
     /// by new ones, for they may no longer be in step.
     ///
     /// # Errors
-    /// What the processes say, or that they do not answer.
+    /// What the processes say, that they do not answer, or that a signal came.
     pub fn measure(&mut self, op: Op, ms: u64) -> Result<Figure, CliError> {
         let figure = self.ask(op, ms);
+        self.stop.check()?;
         if figure.is_err() {
-            *self = Crew::start(self.place, self.size, self.pinned)?;
+            *self = Crew::start(self.place, self.stop, self.size, self.pinned)?;
         }
         figure.map_err(|why| CliError::Bench(format!("{}: {why}", op.title())))
     }
@@ -68,7 +80,7 @@ impl<'a> Crew<'a> {
         let mut all = Vec::new();
         let mut wrong = None;
         for agent in &mut self.agents {
-            let answer = agent.answer(limit)?;
+            let answer = agent.answer(limit, self.stop)?;
             wrong = wrong.or(answer.error.clone());
             all.push(answer);
         }
@@ -117,7 +129,10 @@ impl Agent {
             command.arg("--pinned");
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(CliError::io("start a measuring process"))?;
+        // Signals of the terminal are for us, who end it.
+        let setup = Setup { own_group: true, ..Setup::default() };
+        let mut child = process::spawn(&mut command, setup)
+            .map_err(CliError::io("start a measuring process"))?;
         let (orders, answers) = (child.stdin.take(), child.stdout.take());
         let (tell, answer) = channel();
         std::thread::spawn(move || {
@@ -135,11 +150,21 @@ impl Agent {
         writeln!(orders, "{order}").map_err(|e| format!("a measuring process has ended: {e}"))
     }
 
-    fn answer(&mut self, limit: Duration) -> Result<Answer, String> {
-        match self.answers.recv_timeout(limit) {
-            Ok(line) => serde_json::from_str(&line).map_err(|e| format!("bad answer: {e}")),
-            Err(RecvTimeoutError::Timeout) => Err("a measuring process does not answer".into()),
-            Err(RecvTimeoutError::Disconnected) => Err("a measuring process has ended".into()),
+    fn answer(&mut self, limit: Duration, stop: &Interrupt) -> Result<Answer, String> {
+        let limit = Instant::now() + limit;
+        loop {
+            match self.answers.recv_timeout(LOOK) {
+                Ok(line) => {
+                    return serde_json::from_str(&line).map_err(|e| format!("bad answer: {e}"));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err("a measuring process has ended".into());
+                }
+                Err(RecvTimeoutError::Timeout) => stop.check().map_err(|e| e.to_string())?,
+            }
+            if Instant::now() > limit {
+                return Err("a measuring process does not answer".into());
+            }
         }
     }
 }

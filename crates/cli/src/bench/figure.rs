@@ -43,6 +43,17 @@ impl Value {
         }
     }
 
+    /// The unit of [`Value::number`], as names of fields end.
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Value::RttUs(_) | Value::TimeUs(_) => "us",
+            Value::BandwidthMbS(_) => "mb_s",
+            Value::MessagesPerS(_) => "messages_per_s",
+            Value::CpuPercent(_) => "percent",
+            Value::Count(_) => "count",
+        }
+    }
+
     /// For people: three digits and a unit.
     pub fn text(&self) -> String {
         match self {

@@ -1,12 +1,13 @@
 //! `weft bench floor`: which floors are measured, in which order, and how they are shown.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use super::crew::Crew;
 use super::figure::{Figure, digits, join_rounds};
 use super::floor::Op;
 use super::place::Place;
 use crate::CliError;
+use crate::interrupt::Interrupt;
 use crate::output::{Table, json_line, progress_wanted};
 
 /// Arguments of `weft bench floor`.
@@ -62,9 +63,11 @@ pub fn all(mtu: u32) -> Vec<Op> {
 /// Measures floors and prints them.
 ///
 /// # Errors
-/// When a name is unknown, or no floor at all can be measured.
+/// When a name is unknown, no floor at all can be measured, or a signal came.
 pub fn run(args: &FloorArgs) -> Result<(), CliError> {
     let wanted = choose(args)?;
+    // Before anything is started that would have to be ended.
+    let stop = Interrupt::prepare()?;
     let place = if args.no_lab {
         Place::here()
     } else {
@@ -73,7 +76,7 @@ pub fn run(args: &FloorArgs) -> Result<(), CliError> {
             Place::here()
         })
     };
-    let figures = measure(args, &wanted, &place)?;
+    let figures = measure(args, &wanted, &place, &stop)?;
     if figures.is_empty() {
         return Err(CliError::Bench("no floor could be measured; the reasons are above".into()));
     }
@@ -101,12 +104,17 @@ fn choose(args: &FloorArgs) -> Result<Vec<Op>, CliError> {
     Ok(known.into_iter().filter(wanted).collect())
 }
 
-fn measure(args: &FloorArgs, wanted: &[Op], place: &Place) -> Result<Vec<Figure>, CliError> {
-    let mut pair = Crew::start(place, 2, true)?;
+fn measure(
+    args: &FloorArgs,
+    wanted: &[Op],
+    place: &Place,
+    stop: &Interrupt,
+) -> Result<Vec<Figure>, CliError> {
+    let mut pair = Crew::start(place, stop, 2, true)?;
     let here = Place::here();
     let ring_wanted = wanted.contains(&Op::FutexRing);
     let ring_size = if ring_wanted { args.processes as usize } else { 0 };
-    let mut ring = Crew::start(&here, ring_size, false)?;
+    let mut ring = Crew::start(&here, stop, ring_size, false)?;
     let bar = progress(u64::from(args.rounds) * wanted.len() as u64);
     let mut figures = Vec::new();
     let mut impossible: Vec<Op> = Vec::new();
@@ -123,6 +131,7 @@ fn measure(args: &FloorArgs, wanted: &[Op], place: &Place) -> Result<Vec<Figure>
             } else {
                 crew.measure(op, args.ms)
             };
+            stop.check()?;
             match figure {
                 Ok(figure) => figures.push(figure),
                 Err(why) => {
@@ -142,7 +151,8 @@ pub fn progress(steps: u64) -> ProgressBar {
     if !progress_wanted() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new(steps);
+    // Cleared also where an error ends the steps.
+    let bar = ProgressBar::new(steps).with_finish(ProgressFinish::AndClear);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}") {
         bar.set_style(style);
     }

@@ -1,19 +1,22 @@
 //! Who takes part in a comparison, and how one round of each is run.
 
-use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use weft_sys::process::{self, Setup};
+use weft_sys::process::Setup;
 
+use super::child::figures_of;
 use super::mpi::MpiRun;
 use crate::CliError;
 use crate::bench::crew::Crew;
 use crate::bench::figure::{Figure, size_text};
 use crate::bench::floor::Op;
 use crate::bench::place::Place;
+use crate::interrupt::Interrupt;
 use crate::lab::Lab;
+use crate::mpirun::board::Board;
+use crate::mpirun::sweep::Guard;
 
 /// What every contender measures.
 #[derive(Clone, Debug)]
@@ -90,10 +93,9 @@ pub struct Arena<'a> {
     pub pair: Crew<'a>,
     /// Processes for the futex ring.
     pub ring: Crew<'a>,
+    /// Whether all is to end.
+    pub stop: &'a Interrupt,
 }
-
-/// No command takes longer than this beyond what it was asked to measure.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Contender {
     /// Whether it is Weft, or an MPI on Weft.
@@ -127,8 +129,13 @@ impl Contender {
                     Reach::Between => Some(arena.place.as_lab().ok_or_else(no_lab)?),
                     Reach::Among => Some(arena.wide.as_ref().ok_or_else(no_lab)?),
                 };
-                let (command, setup) = run.command(&self.label, plan.ms, lab)?;
-                figures_of(command, setup, Duration::from_millis(plan.ms * run.figures() * 3))
+                let board = Board::make()?;
+                let (command, setup) = run.command(&self.label, plan.ms, lab, &board)?;
+                // What the launcher leaves is ended after it, also when we are killed.
+                let guard = Guard::start(&board.mark());
+                let guard = guard.map_err(CliError::io("starting a guard"))?;
+                let time = Duration::from_millis(plan.ms * run.figures() * 3);
+                figures_of(command, setup, time, Some(guard), arena.stop)
             }
         }
     }
@@ -168,7 +175,7 @@ impl Contender {
             command.env("WEFT_DEVICE", device).envs(env.iter().copied());
             command.arg("--").arg(own_program()?).arg("bench").args(words.split(' '));
             command.args(["--json", "--ms", &plan.ms.to_string()]);
-            let found = figures_of(command, Setup::default(), plan.time())?;
+            let found = figures_of(command, Setup::default(), plan.time(), None, arena.stop)?;
             let named = found.into_iter().map(|f| Figure { device: self.label.clone(), ..f });
             figures.extend(named);
         }
@@ -221,51 +228,4 @@ impl Plan {
 
 fn own_program() -> Result<PathBuf, CliError> {
     std::env::current_exe().map_err(CliError::io("find this program's file"))
-}
-
-/// Runs a command and reads a figure from each line of its output that is one.
-///
-/// # Errors
-/// When it cannot be run, fails, or takes too long.
-pub fn figures_of(
-    mut command: Command,
-    setup: Setup,
-    time: Duration,
-) -> Result<Vec<Figure>, CliError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let setup = Setup { dies_with_parent: true, ..setup };
-    let started = process::spawn(&mut command, setup);
-    let mut child = started.map_err(CliError::io(format!("run {program}")))?;
-    let reader = |from: Option<Box<dyn Read + Send>>| {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = from.map(|mut from| from.read_to_end(&mut bytes));
-            String::from_utf8_lossy(&bytes).into_owned()
-        })
-    };
-    let out = reader(child.stdout.take().map(|o| Box::new(o) as _));
-    let errors = reader(child.stderr.take().map(|e| Box::new(e) as _));
-    let limit = Instant::now() + time + PATIENCE;
-    let status = loop {
-        match child.try_wait().map_err(CliError::io(format!("wait for {program}")))? {
-            Some(status) => break status,
-            None if Instant::now() > limit => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(CliError::Bench(format!("{program} did not end in time")));
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    let text = out.join().unwrap_or_default();
-    let figures: Vec<Figure> =
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    if status.success() && !figures.is_empty() {
-        return Ok(figures);
-    }
-    let said = errors.join().unwrap_or_default();
-    let last: Vec<&str> = said.lines().rev().filter(|l| !l.trim().is_empty()).take(3).collect();
-    let last: Vec<&str> = last.into_iter().rev().collect();
-    Err(CliError::Bench(format!("{program} ended with {status}: {}", last.join(" / "))))
 }

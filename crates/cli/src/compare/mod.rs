@@ -2,6 +2,7 @@
 //! in one run. Rounds alternate between the contenders, so that a change of the machine's mood
 //! meets all of them; what counts are ratios of medians.
 
+mod child;
 mod contender;
 mod contest;
 mod mpi;
@@ -16,6 +17,7 @@ use crate::bench::figure::{Figure, join_rounds};
 use crate::bench::floor::Op;
 use crate::bench::floors::progress;
 use crate::bench::place::Place;
+use crate::interrupt::Interrupt;
 use crate::lab::{Lab, LabSpec, Options, Topology};
 use crate::mpi::{Brand, Preload};
 use crate::plot;
@@ -58,14 +60,17 @@ pub struct Args {
 /// Compares and reports.
 ///
 /// # Errors
-/// When Weft itself could not be measured, or nothing could.
+/// When Weft itself could not be measured, nothing could, or a signal came.
 pub fn run(args: &Args) -> Result<(), CliError> {
+    // Before anything is started that would have to be ended.
+    let stop = Interrupt::prepare()?;
     let place = Place::lab(args.mtu).unwrap_or_else(|why| {
         eprintln!("weft: no lab, so only messages within a node are compared: {why}");
         Place::here()
     });
     let here = Place::here();
     let contenders = contenders(args, place.is_lab())?;
+    stop.check()?;
     if contenders.is_empty() {
         return Err(CliError::Usage("no contender has such a name".into()));
     }
@@ -73,11 +78,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let among = contenders.iter().any(|c| c.reach == Reach::Among);
     let mut arena = Arena {
         wide: if among { Some(wide(args.mtu)?) } else { None },
-        pair: Crew::start(&place, if args.mpi { 0 } else { 2 }, true)?,
-        ring: Crew::start(&here, if ring { 32 } else { 0 }, false)?,
+        pair: Crew::start(&place, &stop, if args.mpi { 0 } else { 2 }, true)?,
+        ring: Crew::start(&here, &stop, if ring { 32 } else { 0 }, false)?,
         place: &place,
+        stop: &stop,
     };
-    let (figures, failed) = rounds(args, &contenders, &mut arena);
+    let (figures, failed) = rounds(args, &contenders, &mut arena)?;
     if figures.is_empty() {
         return Err(CliError::Bench("nothing could be measured; the reasons are above".into()));
     }
@@ -217,11 +223,14 @@ fn mpis() -> Vec<(Brand, Mpi)> {
 }
 
 /// Runs the rounds; gives the medians, and the name of a Weft contender that failed.
+///
+/// # Errors
+/// When a signal came.
 fn rounds(
     args: &Args,
     contenders: &[Contender],
     arena: &mut Arena<'_>,
-) -> (Vec<Figure>, Option<String>) {
+) -> Result<(Vec<Figure>, Option<String>), CliError> {
     let plan = plan(args);
     let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 3 });
     let bar = progress(u64::from(rounds) * contenders.len() as u64);
@@ -232,7 +241,9 @@ fn rounds(
         for (contender, out) in contenders.iter().zip(&mut out) {
             bar.set_message(contender.label.clone());
             if !*out {
-                match contender.round(&plan, arena) {
+                let measured = contender.round(&plan, arena);
+                arena.stop.check()?;
+                match measured {
                     Ok(more) => figures.extend(more),
                     Err(why) => {
                         bar.suspend(|| eprintln!("weft: {} is left out: {why}", contender.label));
@@ -247,7 +258,7 @@ fn rounds(
         }
     }
     bar.finish_and_clear();
-    (join_rounds(&figures), failed)
+    Ok((join_rounds(&figures), failed))
 }
 
 fn draw(args: &Args, contenders: &[Contender], figures: &[Figure]) -> Result<(), CliError> {

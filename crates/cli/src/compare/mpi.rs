@@ -11,6 +11,8 @@ use crate::CliError;
 use crate::cache::kept;
 use crate::lab::Lab;
 use crate::mpi::{Brand, Hosts, Install, Launch, Preload, Provider, Transport, variables};
+use crate::mpirun::board::{Board, MARK};
+use crate::mpirun::keep_directories;
 
 /// The benchmark that the libraries run; the same measurements as Weft's own.
 const SOURCE: &str = include_str!("../../../../examples/mpi/pair.c");
@@ -54,7 +56,7 @@ pub struct MpiRun {
 
 impl MpiRun {
     /// The command that measures for `ms` milliseconds a figure, on this node or on those of a lab,
-    /// and how it is started.
+    /// and how it is started; its processes have the mark of `board`.
     ///
     /// # Errors
     /// When the lab is gone.
@@ -63,10 +65,12 @@ impl MpiRun {
         label: &str,
         ms: u64,
         lab: Option<&Lab>,
+        board: &Board,
     ) -> Result<(Command, Setup), CliError> {
         let install = &self.mpi.install;
         let transport = if self.provider.is_some() { Transport::Weft } else { Transport::Own };
-        let settings = variables(install, transport, self.provider.as_ref()).into_iter();
+        let mut settings = variables(install, transport, self.provider.as_ref());
+        settings.push((MARK, board.mark()));
         let hosts = lab.map_or(Hosts::Here, |lab| {
             let nodes = lab.nodes();
             let share = |node| self.ranks / nodes + u32::from(node < self.ranks % nodes);
@@ -79,7 +83,10 @@ impl MpiRun {
             install,
             hosts,
             ranks: self.ranks,
-            variables: settings.map(|(name, value)| (name.to_string(), value)).collect(),
+            variables: settings
+                .into_iter()
+                .map(|(name, value)| (name.to_string(), value))
+                .collect(),
             preload: self.preload.clone(),
             collectives: self.collectives,
             options: Vec::new(),
@@ -87,7 +94,9 @@ impl MpiRun {
             // The benchmark chooses its processor itself, the same way for every library.
             bind: false,
         };
-        launch.command()
+        let (mut command, setup) = launch.command()?;
+        keep_directories(&mut command, install, Some(board));
+        Ok((command, setup))
     }
 
     /// How many figures there will be, at most.

@@ -1,9 +1,10 @@
 //! The figures of a comparison as tables and as JSON lines.
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use super::contender::{Contender, Means, Reach};
-use super::targets::Target;
+use super::targets::{Bound, Target, Verdict};
 use crate::bench::figure::{Figure, digits, size_text};
 use crate::output::{Table, json_line};
 
@@ -20,23 +21,66 @@ pub fn points(figures: &[Figure], bench: &str, device: &str) -> Vec<(u64, f64)> 
 
 /// Everything as JSON lines: figures, then targets.
 pub fn json(figures: &[Figure], targets: &[Target]) {
-    #[derive(Serialize)]
-    struct Line<'a> {
-        bench: &'static str,
-        name: &'a str,
-        ours: String,
-        base: String,
-        ratio: String,
-        wanted: String,
-        reached: bool,
-    }
     figures.iter().for_each(json_line);
     for target in targets {
-        if let Some(v) = target.judge(figures) {
-            let (bench, name) = ("target", target.name);
-            let (ours, base, ratio, wanted) = (v.ours, v.base, v.ratio, v.wanted);
-            json_line(&Line { bench, name, ours, base, ratio, wanted, reached: v.reached });
+        if let Some(verdict) = target.judge(figures) {
+            json_line(&Line { name: target.name, verdict });
         }
+    }
+}
+
+/// A target as JSON has it.
+struct Line<'a> {
+    name: &'a str,
+    verdict: Verdict<'a>,
+}
+
+impl Serialize for Line<'_> {
+    /// Names of fields have the units of what is judged.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Line { name, verdict } = self;
+        let Verdict { ours, base, bound, found, reached } = verdict;
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("bench", "target")?;
+        map.serialize_entry("target", name)?;
+        map.serialize_entry("of", &ours.bench)?;
+        map.serialize_entry("device", &ours.device)?;
+        map.serialize_entry("ranks", &ours.ranks)?;
+        map.serialize_entry("bytes", &ours.bytes)?;
+        if let Some(mode) = &ours.mode {
+            map.serialize_entry("mode", mode)?;
+        }
+        let (value, unit) = judged(*bound, ours);
+        map.serialize_entry(&format!("value_{unit}"), &value)?;
+        if let Some(base) = base {
+            let (value, unit) = judged(*bound, base);
+            map.serialize_entry("against", &base.device)?;
+            map.serialize_entry("against_ranks", &base.ranks)?;
+            map.serialize_entry(&format!("against_{unit}"), &value)?;
+        }
+        let (limit, lower) = bound.limit();
+        match bound {
+            Bound::AtMost(_) | Bound::AtLeast(_) | Bound::CpuAtMost(_) => {
+                map.serialize_entry("ratio", found)?;
+                map.serialize_entry("limit", &limit)?;
+            }
+            Bound::OneWayNs(_) => {
+                map.serialize_entry("difference_ns", found)?;
+                map.serialize_entry("limit_ns", &limit)?;
+            }
+            Bound::Alone(_) => map.serialize_entry(&format!("limit_{unit}"), &limit)?,
+        }
+        map.serialize_entry("bound", if lower { "at_least" } else { "at_most" })?;
+        map.serialize_entry("reached", reached)?;
+        map.end()
+    }
+}
+
+/// The number of a figure that is judged, and its unit.
+fn judged(bound: Bound, figure: &Figure) -> (f64, &'static str) {
+    match bound {
+        Bound::CpuAtMost(_) => (figure.cpu_s_per_gb.unwrap_or(0.0), "cpu_s_per_gb"),
+        _ => (figure.value.number(), figure.value.unit()),
     }
 }
 
@@ -80,17 +124,36 @@ pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) 
         let mut table = Table::new(["what", "ranks", "bytes", "figure", "cpu"]);
         for f in rest {
             let cpu = f.cpu_s_per_gb.map_or(String::new(), |c| format!("{} s/GB", digits(c)));
-            let what = if f.bench == "floor" {
-                f.device.clone()
-            } else {
-                format!("{} {}", f.device, f.bench)
-            };
             let (ranks, bytes) = (f.ranks.to_string(), size_text(f.bytes));
-            table.row([what, ranks, bytes, f.value.text(), cpu]);
+            table.row([what(f), ranks, bytes, f.value.text(), cpu]);
         }
         table.print();
     }
     verdicts(figures, targets);
+}
+
+/// What a figure that stands in no table of its own is.
+fn what(figure: &Figure) -> String {
+    let Figure { bench, device, mode, .. } = figure;
+    let of = match (bench.as_str(), mode.as_deref()) {
+        ("floor", _) => return device.clone(),
+        ("rate", None) => "messages one way",
+        ("ring", None) => "token once round all ranks",
+        ("idle", None) => "processor time of a rank that waits",
+        ("bw", Some("weft-memory")) => "windows of 32 messages, Weft's memory",
+        ("bcast", Some("root frames")) => "frames of the root for a broadcast",
+        ("bcast", Some("root bytes")) => "bytes of the root on the wire for a broadcast",
+        ("bcast", Some("repeated")) => "a message to each instead of a broadcast",
+        ("bcast", Some("repeated root frames")) => "frames of the root for a message to each",
+        ("bcast", Some("repeated root bytes")) => {
+            "bytes of the root on the wire for a message to each"
+        }
+        ("group", Some("frames")) => "frames of all for an ordered message",
+        ("group", Some("wire bytes")) => "bytes of all on the wire for an ordered message",
+        (bench, None) => bench,
+        (bench, Some(mode)) => return format!("{device}: {bench}, {mode}"),
+    };
+    format!("{device}: {of}")
 }
 
 /// A row for each number of ranks and each size, a column for each contender; beside the others,
@@ -150,9 +213,8 @@ fn verdicts(figures: &[Figure], targets: &[Target]) {
     let mut table = Table::new(["target", "weft", "against", "ratio", "wanted", ""]);
     let mut any = false;
     for target in targets {
-        let Some(v) = target.judge(figures) else { continue };
-        let reached = if v.reached { "reached" } else { "MISSED" };
-        table.row([target.name, &v.ours, &v.base, &v.ratio, &v.wanted, reached]);
+        let Some(verdict) = target.judge(figures) else { continue };
+        table.row(words(target.name, &verdict));
         any = true;
     }
     if any {
@@ -161,9 +223,33 @@ fn verdicts(figures: &[Figure], targets: &[Target]) {
     }
 }
 
+/// A target for people.
+fn words(name: &str, verdict: &Verdict<'_>) -> [String; 6] {
+    let Verdict { ours, base, bound, found, reached } = *verdict;
+    let text = |figure: &Figure| match (bound, figure.cpu_s_per_gb) {
+        (Bound::CpuAtMost(_), Some(cpu)) => format!("{} s/GB", digits(cpu)),
+        _ => figure.value.text(),
+    };
+    let (ratio, wanted) = match bound {
+        Bound::AtLeast(limit) => (format!("{} x", digits(found)), format!(">= {limit} x")),
+        Bound::AtMost(limit) | Bound::CpuAtMost(limit) => {
+            (format!("{} x", digits(found)), format!("<= {limit} x"))
+        }
+        Bound::OneWayNs(limit) => (format!("{found:+.1} ns"), format!("<= +{limit} ns")),
+        Bound::Alone(limit) => (text(ours), format!("<= {limit} %")),
+    };
+    let against = base.map_or(String::new(), |b| format!("{} ({})", text(b), b.device));
+    let reached = if reached { "reached" } else { "MISSED" };
+    [name.into(), text(ours), against, ratio, wanted, reached.into()]
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::targets::{key, target};
     use super::*;
+    use crate::bench::figure::{Spread, Value};
 
     #[test]
     fn each_is_compared_with_its_own_library_on_weft_or_with_the_first() {
@@ -177,5 +263,75 @@ mod tests {
             [0, 1, 2].map(|at| of(&plain, at)),
             [None, Some("weft ether"), Some("weft ether")]
         );
+    }
+
+    #[test]
+    fn a_target_is_a_line_of_numbers_with_units() {
+        let figure = |bench: &str, device: &str, value, cpu| Figure {
+            bench: bench.into(),
+            device: device.into(),
+            ranks: 2,
+            bytes: 8,
+            mode: None,
+            value,
+            cpu_s_per_gb: cpu,
+        };
+        let rtt = |p50| Value::RttUs(Spread { p50, ..Spread::default() });
+        let all = [
+            figure("lat", "weft", rtt(3.0), None),
+            figure("lat", "tcp", rtt(4.0), None),
+            figure("bw", "weft", Value::BandwidthMbS(200.0), Some(0.5)),
+            figure("bw", "tcp", Value::BandwidthMbS(100.0), Some(1.0)),
+            figure("idle", "weft", Value::CpuPercent(3.0), None),
+        ];
+        let line = |bench, bound| {
+            let (ours, base) = (key(bench, "weft", 8), key(bench, "tcp", 8));
+            let base = if bench == "idle" { ours } else { base };
+            let verdict = target("a name", ours, bound, base).judge(&all).unwrap();
+            serde_json::to_value(Line { name: "a name", verdict }).unwrap()
+        };
+        let common = |of: &str| {
+            json!({ "bench": "target", "target": "a name", "of": of, "device": "weft", "ranks": 2,
+                    "bytes": 8 })
+        };
+        for (of, bound, more) in [
+            (
+                "lat",
+                Bound::AtMost(0.5),
+                json!({ "value_us": 3.0, "against": "tcp", "against_ranks": 2, "against_us": 4.0,
+                        "ratio": 0.75, "limit": 0.5, "bound": "at_most", "reached": false }),
+            ),
+            (
+                "lat",
+                Bound::OneWayNs(10.0),
+                json!({ "value_us": 3.0, "against": "tcp", "against_ranks": 2, "against_us": 4.0,
+                        "difference_ns": -500.0, "limit_ns": 10.0, "bound": "at_most",
+                        "reached": true }),
+            ),
+            (
+                "bw",
+                Bound::AtLeast(1.8),
+                json!({ "value_mb_s": 200.0, "against": "tcp", "against_ranks": 2,
+                        "against_mb_s": 100.0, "ratio": 2.0, "limit": 1.8, "bound": "at_least",
+                        "reached": true }),
+            ),
+            (
+                "bw",
+                Bound::CpuAtMost(1.0),
+                json!({ "value_cpu_s_per_gb": 0.5, "against": "tcp", "against_ranks": 2,
+                        "against_cpu_s_per_gb": 1.0, "ratio": 0.5, "limit": 1.0,
+                        "bound": "at_most", "reached": true }),
+            ),
+            (
+                "idle",
+                Bound::Alone(2.0),
+                json!({ "value_percent": 3.0, "limit_percent": 2.0, "bound": "at_most",
+                        "reached": false }),
+            ),
+        ] {
+            let mut wanted = common(of);
+            wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            assert_eq!(line(of, bound), wanted);
+        }
     }
 }

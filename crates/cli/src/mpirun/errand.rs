@@ -57,7 +57,7 @@ impl Errand {
         board: Board,
         timeout: Option<Duration>,
     ) -> Result<u8, CliError> {
-        let guard = Guard::start(&board.mark()).map_err(CliError::io("starting a guard"))?;
+        let mut guard = Guard::start(&board.mark()).map_err(CliError::io("starting a guard"))?;
         command.stdin(input()?).stdout(Stdio::piped()).stderr(Stdio::piped());
         let setup = Setup { dies_with_parent: true, own_group: true, ..setup };
         let name = launch.install.mpiexec.display();
@@ -71,7 +71,8 @@ impl Errand {
             .map_err(io::Error::from)
             .and_then(|end| Watch::new(&board, launch.ranks as usize, end))
             .map_err(CliError::io("watching the launcher"))?;
-        let (status, asked) = self.wait(&mut child, timeout, |limit| watch.wait(&board, limit))?;
+        let pause = |limit| watch.wait(&board, limit);
+        let (status, asked) = self.wait(&mut child, &mut guard, timeout, pause)?;
         watch.settle(&board);
         let ranks = board.entries();
         // What is left of the job is ended here, which also ends its output.
@@ -96,6 +97,7 @@ impl Errand {
     fn wait(
         &self,
         child: &mut Child,
+        guard: &mut Guard,
         timeout: Option<Duration>,
         mut pause: impl FnMut(Duration),
     ) -> Result<(u8, bool), CliError> {
@@ -112,7 +114,7 @@ impl Errand {
                 } else {
                     let second = asked.is_some();
                     asked = Some((Instant::now(), (128 + number) as u8));
-                    self.end(child, second);
+                    self.end(child, guard, second);
                 }
             }
             if asked.is_none()
@@ -121,17 +123,18 @@ impl Errand {
                 let s = limit.as_secs_f64();
                 say(&format!("the job took longer than {s} s and is ended (--timeout)"));
                 asked = Some((Instant::now(), 1));
-                self.end(child, false);
+                self.end(child, guard, false);
             }
             if asked.is_some_and(|(at, _)| at.elapsed() > GRACE) {
-                self.end(child, true);
+                self.end(child, guard, true);
             }
             pause(Duration::from_millis(if asked.is_some() { 20 } else { 100 }));
         }
     }
 
     /// Asks the launcher to end its ranks and itself, or does not ask.
-    fn end(&self, child: &Child, now: bool) {
+    fn end(&self, child: &Child, guard: &mut Guard, now: bool) {
+        guard.look();
         let signal = if now { Signal::KILL } else { Signal::TERM };
         process::signal(child.id(), false, signal.as_raw());
         process::signal(child.id(), false, Signal::CONT.as_raw());

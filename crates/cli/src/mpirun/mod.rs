@@ -8,6 +8,7 @@
 
 pub mod board;
 mod errand;
+mod leftovers;
 mod names;
 pub mod sweep;
 mod watch;
@@ -179,7 +180,7 @@ fn preload(args: &Args, provider: Option<&Provider>) -> Result<Option<Preload>, 
 /// Has the launcher make its directories in the job's own, which goes with the job also when the
 /// launcher is killed. Left behind, they would make a later launcher fail that happens to be a
 /// process of the same number.
-fn keep_directories(command: &mut Command, install: &Install, board: Option<&Board>) {
+pub fn keep_directories(command: &mut Command, install: &Install, board: Option<&Board>) {
     if let (Some(name), Some(board)) = (install.directories(), board) {
         command.env(name, board.path().join("launcher"));
     }

@@ -1,5 +1,6 @@
 //! `weft mpirun-guard`: waits until `weft mpirun` is done or dead, then ends what is left of its
-//! job on this machine: every process of this user that has the job's mark in its environment.
+//! job on this machine: every process of this user that has the job's mark in its environment, the
+//! job's directory, and what the MPI library keeps elsewhere.
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use weft_sys::process::{self, Setup};
 
 use super::board::MARK;
+use super::leftovers::Leftovers;
 
 /// How long processes are looked for that start others faster than they are killed.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -18,6 +20,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
+    mark: PathBuf,
+    leftovers: Leftovers,
 }
 
 impl Guard {
@@ -30,7 +34,14 @@ impl Guard {
         command.args(["mpirun-guard", mark]).stdin(Stdio::piped());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let setup = Setup { own_session: true, ..Setup::default() };
-        Ok(Guard { child: process::spawn(&mut command, setup)? })
+        let child = process::spawn(&mut command, setup)?;
+        Ok(Guard { child, mark: mark.into(), leftovers: Leftovers::default() })
+    }
+
+    /// Looks at what files the job keeps elsewhere: to be called before its ranks are ended by
+    /// others than the guard, for then nothing says any more what was theirs.
+    pub fn look(&mut self) {
+        marked(&self.mark).into_iter().for_each(|pid| self.leftovers.note(pid));
     }
 }
 
@@ -39,6 +50,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
+        self.leftovers.remove();
     }
 }
 
@@ -53,26 +65,35 @@ pub struct Args {
 pub fn run(args: &Args) -> ExitCode {
     let _ = io::stdin().lock().read_to_end(&mut Vec::new());
     let limit = Instant::now() + LIMIT;
-    while sweep(&args.mark) > 0 && Instant::now() < limit {
+    let mut leftovers = Leftovers::default();
+    while sweep(&args.mark, &mut leftovers) > 0 && Instant::now() < limit {
         std::thread::sleep(Duration::from_millis(10));
     }
+    leftovers.remove();
     let _ = fs::remove_dir_all(&args.mark);
     ExitCode::SUCCESS
 }
 
 /// Kills all processes with the mark, and says how many there were.
-fn sweep(mark: &Path) -> usize {
+fn sweep(mark: &Path, leftovers: &mut Leftovers) -> usize {
+    let found = marked(mark);
+    // Before the first of them ends: a launcher ends the others by itself.
+    found.iter().for_each(|pid| leftovers.note(*pid));
+    for pid in &found {
+        process::signal(*pid, false, rustix::process::Signal::KILL.as_raw());
+    }
+    found.len()
+}
+
+/// The other processes with the mark.
+fn marked(mark: &Path) -> Vec<u32> {
     let wanted = format!("{MARK}={}", mark.display()).into_bytes();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    let mut found = 0;
-    for pid in pids.filter(|pid| *pid != std::process::id()) {
+    let has_it = |pid: &u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         // A process that has ended and waits for its parent has no environment any more.
-        if environment.split(|b| *b == 0).any(|word| word == wanted) {
-            process::signal(pid, false, rustix::process::Signal::KILL.as_raw());
-            found += 1;
-        }
-    }
-    found
+        environment.split(|b| *b == 0).any(|word| word == wanted)
+    };
+    pids.filter(|pid| *pid != std::process::id()).filter(has_it).collect()
 }

@@ -7,7 +7,7 @@ use super::*;
 
 /// A program of an MPI library's wheel, in `.venv/NAME` or `.venv` of the project or in the active
 /// virtual environment; says so loudly if there is none.
-fn launcher(library: &str, program: &str) -> Option<PathBuf> {
+pub fn launcher(library: &str, program: &str) -> Option<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut roots = vec![project.join(".venv").join(library), project.join(".venv")];
     roots.extend(std::env::var_os("VIRTUAL_ENV").map(PathBuf::from));

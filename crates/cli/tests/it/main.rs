@@ -1,6 +1,7 @@
 //! Tests of the `weft` command as users start it: one binary, a module per subcommand.
 
 mod bench;
+mod compare;
 mod lab;
 mod launchers;
 mod links;
@@ -51,6 +52,11 @@ fn processes_with(mark: &str) -> Vec<u32> {
         line.is_ok_and(|l| String::from_utf8_lossy(&l).contains(mark)) && lives(*pid)
     })
     .collect()
+}
+
+/// Labs that a process owns.
+fn labs_of(owner: u32) -> usize {
+    out(&weft(&["lab", "list", "--json"])).matches(&format!("\"owner\":{owner}")).count()
 }
 
 /// Whether labs can be made here; says so loudly if not.

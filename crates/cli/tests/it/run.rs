@@ -145,11 +145,6 @@ fn sleeping_job(lab: bool, salt: u32) -> (std::process::Child, String) {
     (child, sleeping)
 }
 
-/// Labs that a process owns.
-fn labs_of(owner: u32) -> usize {
-    out(&weft(&["lab", "list", "--json"])).matches(&format!("\"owner\":{owner}")).count()
-}
-
 #[test]
 fn a_signal_ends_all() {
     for (number, lab) in [(2, false), (15, false), (2, true)] {

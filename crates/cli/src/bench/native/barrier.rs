@@ -113,17 +113,21 @@ pub fn run(args: &BarrierArgs) -> Result<(), CliError> {
     }
 }
 
-/// Reads the names of ways.
+/// Reads the names of ways; each way comes once.
 pub(super) fn ways(names: &[String]) -> Result<Vec<Way>, CliError> {
-    let mut all = Vec::new();
+    let mut all: Vec<Way> = Vec::new();
     for name in names {
-        if name == "all" {
-            all.extend([Way::Auto, Way::ByNode]);
+        let named = if name == "all" {
             let one_link = Algorithm::USUAL.into_iter().filter(|a| a.links() == 1);
-            all.extend(one_link.map(Way::Flat));
+            [Way::Auto, Way::ByNode].into_iter().chain(one_link.map(Way::Flat)).collect()
         } else {
-            let way = name.parse::<Way>().map_err(|e| CliError::Usage(e.to_string()))?;
-            all.push(way);
+            vec![name.parse::<Way>().map_err(|e| CliError::Usage(e.to_string()))?]
+        };
+        // One that was named twice is measured once.
+        for way in named {
+            if !all.contains(&way) {
+                all.push(way);
+            }
         }
     }
     Ok(all)
@@ -444,6 +448,15 @@ mod tests {
         let said = took(2.5, &[10, 20, 30], 7);
         assert_eq!(decode(&encode(&said)), said);
         assert_eq!(decode(&encode(&said)[..20]).clock, 0);
+    }
+
+    #[test]
+    fn a_way_that_is_named_twice_is_measured_once() {
+        let of = |names: &[&str]| ways(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+        let all = of(&["all"]).unwrap();
+        assert_eq!(of(&["auto", "all", "auto"]).unwrap(), all);
+        assert_eq!(of(&["hierarchical", "all"]).unwrap()[..2], [Way::ByNode, Way::Auto]);
+        assert!(of(&["auto", "sideways"]).is_err());
     }
 
     #[test]

@@ -1,0 +1,216 @@
+//! `weft compare`: what scripts and people get to see, and that an interrupt leaves nothing behind.
+//! No figure is judged.
+
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use super::*;
+
+/// A plot of this test's own, which goes with it.
+struct Plot(PathBuf);
+
+impl Plot {
+    fn new(test: &str) -> Plot {
+        let name = format!("weft-compare-{}-{test}.svg", std::process::id());
+        Plot(std::env::temp_dir().join(name))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a name of a temporary file is text")
+    }
+}
+
+impl Drop for Plot {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A quick comparison of Weft and sockets over a cable, one short round; none without a lab.
+fn quick(test: &str, plot: &Plot, more: &[&str]) -> Option<String> {
+    if !labs_work(test) {
+        return None;
+    }
+    let mut all = vec!["compare", "--quick", "--rounds", "1", "--ms", "10", "--svg", plot.path()];
+    all.extend(["--only", "weft ether,tcp sockets"]);
+    all.extend(more);
+    let done = weft(&all);
+    assert_eq!(done.status.code(), Some(0), "{}", err(&done));
+    Some(out(&done))
+}
+
+#[test]
+fn json_lines_are_whole_and_the_plot_has_its_labels() {
+    let plot = Plot::new("json");
+    let Some(text) = quick("compare-json", &plot, &["--json"]) else { return };
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    for line in &lines {
+        assert!(line["bench"].is_string() && line["device"].is_string(), "{line}");
+        assert!(line["ranks"].is_u64() && line["bytes"].is_u64(), "{line}");
+    }
+    let (targets, figures): (Vec<_>, Vec<_>) = lines.iter().partition(|l| l["bench"] == "target");
+    for device in ["weft ether", "tcp sockets"] {
+        let of = |bench: &str| {
+            let all = figures.iter().filter(|f| f["device"] == device && f["bench"] == bench);
+            all.cloned().collect::<Vec<_>>()
+        };
+        assert!(of("lat").iter().any(|f| f["rtt_us"]["p50"].as_f64().is_some_and(|us| us > 0.0)));
+        assert!(of("bw").iter().any(|f| f["bandwidth_mb_s"].as_f64().is_some_and(|v| v > 0.0)));
+    }
+    let of = |bound: &str| targets.iter().filter(|t| t["bound"] == bound).collect::<Vec<_>>();
+    assert!(!of("at_most").is_empty() && !of("at_least").is_empty(), "{targets:?}");
+    for target in &targets {
+        assert!(target["target"].is_string() && target["against"] == "tcp sockets", "{target}");
+        assert!(target["ratio"].is_f64() && target["limit"].is_f64(), "{target}");
+        assert!(target["reached"].is_boolean(), "{target}");
+        let fields = target.as_object().expect("an object");
+        for start in ["value_", "against_"] {
+            let has_unit = |name: &str| ["us", "mb_s", "cpu_s_per_gb"].contains(&name);
+            let named = |(name, value): (&String, &Value)| {
+                name.strip_prefix(start).is_some_and(has_unit) && value.is_f64()
+            };
+            assert!(fields.iter().any(named), "no number {start}UNIT: {target}");
+        }
+    }
+    let drawn = std::fs::read_to_string(&plot.0).expect("a plot");
+    for label in ["<svg", "weft ether", "tcp sockets", "Round-trip time", "Bandwidth"] {
+        assert!(drawn.contains(label), "no {label} in the plot");
+    }
+}
+
+#[test]
+fn tables_have_both_and_say_what_is_reached() {
+    let plot = Plot::new("table");
+    let Some(text) = quick("compare-table", &plot, &[]) else { return };
+    let heading = |title: &str| text.lines().skip_while(|l| *l != title).nth(1);
+    for title in ["there and back, median, ", "windows of 32 messages, "] {
+        let title = format!("{title}over a cable between two nodes");
+        let words = heading(&title).unwrap_or_else(|| panic!("no {title}: {text}"));
+        assert!(words.contains("weft ether") && words.contains("tcp sockets"), "{words}");
+    }
+    assert!(heading("targets").is_some_and(|words| words.starts_with("target")), "{text}");
+    let judged = |line: &&str| line.ends_with("reached") || line.ends_with("MISSED");
+    assert_eq!(text.lines().filter(judged).count(), 3, "{text}");
+    assert!(plot.0.exists());
+}
+
+/// Starts a comparison that would take minutes, in the project's folder, where MPI libraries are.
+fn long(arguments: &[&str], plot: &Plot) -> Child {
+    let mut command = Command::new(WEFT);
+    command.arg("compare").args(arguments).args(["--svg", plot.path()]);
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weft starts")
+}
+
+/// Sends it a signal and wants it to end in order, all that it has started included.
+fn ends_in_order(child: Child, number: i32, marks: &[&str], plot: &Plot) {
+    let pid = child.id();
+    assert!(weft_sys::process::signal(pid, false, number));
+    let done = child.wait_with_output().expect("weft ends");
+    assert_eq!(done.status.code(), Some(128 + number), "{}", err(&done));
+    assert!(err(&done).contains("interrupted"), "{}", err(&done));
+    assert!(out(&done).is_empty() && !plot.0.exists(), "{}", out(&done));
+    for mark in marks {
+        eventually("the end of all", || processes_with(mark).is_empty());
+    }
+    assert_eq!(labs_of(pid), 0);
+    assert!(boards_of(pid).is_empty(), "the job's directory is left");
+}
+
+/// Directories of MPI jobs that a process has started.
+fn boards_of(pid: u32) -> Vec<PathBuf> {
+    let folder = weft_cli::lab::directory().expect("a directory");
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let ours = format!("mpirun-{pid}-");
+    entries
+        .filter(|e| e.file_name().to_string_lossy().starts_with(&ours))
+        .map(|e| e.path())
+        .collect()
+}
+
+#[test]
+fn a_signal_ends_jobs_and_floors_and_their_labs() {
+    if !labs_work("compare-signal") {
+        return;
+    }
+    let plot = Plot::new("signal");
+    for (number, ms, contender, running) in
+        [(2, "50001", "weft ether", "bench\0lat"), (15, "50002", "tcp sockets", "bench\0agent")]
+    {
+        let mtu = format!("{}", 1600 + number);
+        let child = long(&["--quick", "--ms", ms, "--mtu", &mtu, "--only", contender], &plot);
+        let lab = format!("topology=mesh,links=1,mtu={mtu}");
+        eventually("the lab", || !processes_with(&lab).is_empty());
+        let job = format!("--ms\0{ms}");
+        eventually("the measurement", || match running {
+            "bench\0lat" => processes_with(&job).len() == 4,
+            _ => processes_with(running).iter().any(|pid| parent_of(*pid) == Some(child.id())),
+        });
+        ends_in_order(child, number, &[&job, &lab], &plot);
+    }
+}
+
+/// The process that has started one.
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[test]
+fn a_floor_is_ended_with_its_lab() {
+    if !labs_work("floor-signal") {
+        return;
+    }
+    let arguments = ["bench", "floor", "--what", "udp-poll", "--ms", "50003", "--mtu", "1603"];
+    let mut command = Command::new(WEFT);
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("weft starts");
+    eventually("two agents", || {
+        let agents = processes_with("bench\0agent");
+        agents.iter().filter(|pid| parent_of(**pid) == Some(child.id())).count() == 2
+    });
+    let lab = "topology=mesh,links=1,mtu=1603";
+    ends_in_order(child, 2, &[lab], &Plot::new("floor"));
+}
+
+/// Files in `/dev/shm` that a process has mapped and that still have a name.
+fn shared_files(pid: u32) -> Vec<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let named = |line: &&str| line.contains(" /dev/shm/") && !line.ends_with("(deleted)");
+    let name = |line: &str| line.split_whitespace().last().map(String::from);
+    maps.lines().filter(named).filter_map(name).collect()
+}
+
+#[test]
+fn a_signal_ends_a_launcher_of_mpi_in_order() {
+    for (library, only) in [("mpich", "mpich shm"), ("openmpi", "openmpi sm")] {
+        if launchers::launcher(library, "mpiexec").is_none() {
+            continue;
+        }
+        let plot = Plot::new(library);
+        let child = long(&["--mpi", "--quick", "--ms", "50004", "--only", only], &plot);
+        // The benchmark's arguments: a label and milliseconds.
+        let rank = format!("\0{only}\050004\0");
+        let mut files = Vec::new();
+        eventually("two ranks", || {
+            let of = |pid: &u32| Some(shared_files(*pid)).filter(|files| !files.is_empty());
+            let ranks = processes_with(&rank);
+            let programs = ranks.iter().filter(|pid| starts_with(**pid, "pair-"));
+            files = programs.filter_map(of).collect();
+            files.len() == 2
+        });
+        ends_in_order(child, 2, &[&rank], &plot);
+        for file in files.concat() {
+            assert!(!Path::new(&file).exists(), "{file} is left");
+        }
+    }
+}
+
+/// Whether the program that a process runs has a name with this beginning.
+fn starts_with(pid: u32, name: &str) -> bool {
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    comm.starts_with(name)
+}
