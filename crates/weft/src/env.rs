@@ -54,7 +54,7 @@ pub const KNOWN: &[Variable] = &[
     variable("WEFT_PEER_LIMIT_S", "seconds", "silence after which a peer on another node is dead"),
     variable("WEFT_PROVIDER", "a path", "where libweft-fi.so is, for `weft mpirun` and `weft env`"),
     variable("WEFT_REMOTE_EXE", "a path", "where `weft` is on the other hosts"),
-    variable("WEFT_RUN", "set by `weft run`", "tells a rank that its launcher made the job's key"),
+    variable("WEFT_RUN", "set by `weft run`", "on which launcher's board the job's key is"),
     variable("WEFT_SPIN_US", "microseconds", "how long a wait spins before it yields"),
     variable("WEFT_SSH", "a command", "what is started instead of ssh"),
     variable("WEFT_TRACE", "1", "logs every frame"),

@@ -150,7 +150,8 @@ impl Launch {
     fn new(args: &Args) -> Result<Launch, RunError> {
         let key = (weft::wireup::KEY_NAME.to_string(), random_digits(16)?);
         let name = format!("weft-{}", random_digits(8)?);
-        let mut variables = Vec::new();
+        // Ranks look for the job's key on the board of that name.
+        let mut variables = vec![("WEFT_RUN".to_string(), name.clone())];
         if let Some(device) = &args.device {
             variables.push(("WEFT_DEVICE".to_string(), device.clone()));
         }

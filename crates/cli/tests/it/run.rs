@@ -60,6 +60,13 @@ fn a_process_without_a_launcher_is_a_job_of_one() {
 }
 
 #[test]
+fn a_job_inside_a_rank_has_a_key_of_its_own() {
+    all_joined(&job(&["-n", "1", "--", WEFT, "run", "-n", "2", "--", WEFT, "run-probe"]), 2);
+    let single = ["-n", "1", "--", "env", "WEFT_WIREUP=single", WEFT, "run-probe"];
+    all_joined(&job(&single), 1);
+}
+
+#[test]
 fn a_rank_that_fails_ends_the_job_by_name() {
     let script = "if [ $PMI_RANK = 1 ]; then kill -9 $$; fi; sleep 600";
     let output = job(&["-n", "3", "--", "sh", "-c", script]);

@@ -184,7 +184,9 @@ impl Job {
 
     /// The key that the launcher has published, or else one that rank 0 makes.
     fn agree_on_key(&mut self) -> Result<[u8; 16], WireupError> {
-        if std::env::var_os("WEFT_RUN").is_some() {
+        // The variable names the board that has the key: a launcher inside a rank of `weft run`
+        // hands it on to ranks that have another board.
+        if env::text("WEFT_RUN").is_some_and(|name| name == self.board.name()) {
             let text = self.board.get(0, KEY_NAME)?;
             let key = text::decode(&text).and_then(|k| k.try_into().ok());
             return key.ok_or(WireupError::BadBlob { rank: 0, why: "not a key".to_string() });
