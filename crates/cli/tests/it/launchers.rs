@@ -61,3 +61,11 @@ fn prterun_starts_ranks_that_find_each_other() {
     let Some(prterun) = launcher("openmpi", "prterun") else { return };
     all_by("PMIx", &probe(&prterun, &["--map-by", ":OVERSUBSCRIBE"]));
 }
+
+#[test]
+fn prterun_inside_a_rank_starts_ranks_that_find_each_other() {
+    let Some(prterun) = launcher("openmpi", "prterun") else { return };
+    let mut outer = Command::new(WEFT);
+    outer.args(["run", "-n", "1", "--"]).arg(prterun);
+    all_by("PMIx", &probe_by(&mut outer, &["--map-by", ":OVERSUBSCRIBE"]));
+}

@@ -29,6 +29,8 @@ mod pmix;
 mod text;
 
 use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -260,11 +262,21 @@ fn launcher_number<T: std::str::FromStr>(variable: &'static str) -> Result<T, Wi
     })
 }
 
+/// Whether the descriptor is there that `PMI_FD` names: a prterun inside a rank of a PMI launcher
+/// hands on the variable alone.
+fn has_pmi_socket() -> bool {
+    let number = env::text("PMI_FD").and_then(|number| number.parse().ok());
+    let fd = number.and_then(|number| weft_sys::process::inherited(number).ok());
+    let about = fd.and_then(|fd| File::from(fd).metadata().ok());
+    about.is_some_and(|about| about.file_type().is_socket())
+}
+
 /// Finds the wire-up service that the environment speaks of, and connects to it.
 fn join(limit: Duration) -> Result<(Asker, Box<dyn Board>), WireupError> {
     let wish = env::text("WEFT_WIREUP").unwrap_or_else(|| "auto".to_string());
     let has = |name| std::env::var_os(name).is_some();
     let service = match wish.as_str() {
+        "auto" if has("PMIX_NAMESPACE") && !has("PMI_PORT") && !has_pmi_socket() => "pmix",
         "auto" if has("PMI_FD") || has("PMI_PORT") => "pmi1",
         "auto" if has("PMIX_NAMESPACE") => "pmix",
         "auto" => "single",
