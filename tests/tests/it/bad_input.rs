@@ -87,6 +87,13 @@ fn misspelt_variables_are_warned_about() {
 }
 
 #[test]
+fn a_log_level_that_there_is_not_is_warned_about() {
+    let said = works(None, &["talk", "1"], &[("WEFT_LOG", "loud")]);
+    assert!(said.contains("WEFT_LOG=loud: there is no such level"), "{said}");
+    assert!(said.contains("error, warn, info, debug, trace"), "{said}");
+}
+
+#[test]
 fn an_unknown_host_is_named() {
     // What ssh says where nobody knows the name; the network is not asked. It is ssh by its file
     // name, and so is told to ask for no password.
