@@ -41,11 +41,22 @@ fn read(asked: &str, otherwise: &str) -> (EnvFilter, Option<String>) {
     }
 }
 
-/// What opening a context does: only where the user, or `weft run` for him, has asked for log
-/// lines.
-pub(crate) fn if_asked() {
+/// What opening a context does. Log lines are sent to standard error only where the user, or `weft
+/// run` for him, has asked for them.
+pub(crate) fn at_opening() {
     if crate::env::text("WEFT_LOG").is_some() {
         to_standard_error("warn");
+    }
+    // Weft's launchers have told already; others' ranks of one node have the same variables.
+    let told = ["WEFT_RUN", "WEFT_MPIRUN"].into_iter().any(|name| crate::env::text(name).is_some());
+    if !told && crate::wireup::local().rank.is_none_or(|rank| rank == 0) {
+        crate::env::tell_unknown(|odd| {
+            if tracing::dispatcher::has_been_set() {
+                tracing::warn!("{odd}");
+            } else {
+                eprintln!("weft: {odd}");
+            }
+        });
     }
 }
 

@@ -87,6 +87,22 @@ fn misspelt_variables_are_warned_about() {
 }
 
 #[test]
+fn misspelt_variables_are_warned_about_under_other_launchers() {
+    // A program that has set up no log, as rank 0 and 1 of its node.
+    for (local, times) in [("0", 1), ("1", 0)] {
+        let mut rank = Command::new(RANK);
+        rank.args(["talk", "1"]).envs([("WEFT_DEVCE", "shm"), ("MPI_LOCALRANKID", local)]);
+        rank.env_remove("WEFT_LOG");
+        let said = Job::of(&mut rank).ends_well();
+        let warning = "weft: there is no variable WEFT_DEVCE; was WEFT_DEVICE meant?";
+        assert_eq!(said.matches(warning).count(), times, "{said}");
+    }
+    // `weft run` has said it already.
+    let said = works(None, &["talk", "1"], &[("WEFT_DEVCE", "shm")]);
+    assert_eq!(said.matches("no variable WEFT_DEVCE").count(), 1, "{said}");
+}
+
+#[test]
 fn a_log_level_that_there_is_not_is_warned_about() {
     let said = works(None, &["talk", "1"], &[("WEFT_LOG", "loud")]);
     assert!(said.contains("WEFT_LOG=loud: there is no such level"), "{said}");

@@ -96,11 +96,7 @@ impl Job {
     }
 
     fn on(board: Box<dyn Board>, rank: u32, size: u32) -> Result<Job, WireupError> {
-        let local = Local {
-            rank: first_number(&["MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"]),
-            size: first_number(&["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"]),
-        };
-        let mut job = Job { rank, size, key: [0; 16], local, board, exchanges: 0 };
+        let mut job = Job { rank, size, key: [0; 16], local: local(), board, exchanges: 0 };
         job.key = job.agree_on_key()?;
         Ok(job)
     }
@@ -225,6 +221,14 @@ impl Drop for Job {
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Job(rank {} of {}, by {})", self.rank, self.size, self.service())
+    }
+}
+
+/// What the launcher's environment says of the ranks of this node.
+pub(crate) fn local() -> Local {
+    Local {
+        rank: first_number(&["MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"]),
+        size: first_number(&["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"]),
     }
 }
 
