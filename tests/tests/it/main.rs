@@ -11,6 +11,7 @@ mod mpi;
 mod mpi_collectives;
 mod mpi_refused;
 mod processes;
+mod real_links;
 mod survey;
 mod tidy;
 
