@@ -12,6 +12,7 @@ mod mpi_collectives;
 mod mpi_refused;
 mod processes;
 mod real_links;
+mod rootless;
 mod survey;
 mod tidy;
 
