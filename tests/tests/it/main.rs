@@ -5,6 +5,7 @@ mod bad_input;
 mod collectives;
 mod devices;
 mod groups;
+mod hosts;
 mod links;
 mod long_frames;
 mod mpi;
