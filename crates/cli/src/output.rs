@@ -6,12 +6,7 @@ use serde::Serialize;
 
 /// Says which `WEFT_*` variables mean nothing to Weft: most often they are misspelt.
 pub fn warn_of_unknown_variables() {
-    for (name, meant) in weft::env::unknown() {
-        match meant {
-            Some(meant) => eprintln!("weft: there is no variable {name}; was {meant} meant?"),
-            None => eprintln!("weft: there is no variable {name}"),
-        }
-    }
+    weft::env::tell_unknown(|odd| eprintln!("weft: {odd}"));
 }
 
 /// Writes one result as one line of JSON. A reader that has gone away is not an error.

@@ -6,6 +6,7 @@
 
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Once;
 use std::time::Duration;
 
 /// A variable that Weft reads.
@@ -54,7 +55,7 @@ pub const KNOWN: &[Variable] = &[
     variable("WEFT_PEER_LIMIT_S", "seconds", "silence after which a peer on another node is dead"),
     variable("WEFT_PROVIDER", "a path", "where libweft-fi.so is, for `weft mpirun` and `weft env`"),
     variable("WEFT_REMOTE_EXE", "a path", "where `weft` is on the other hosts"),
-    variable("WEFT_RUN", "set by `weft run`", "tells a rank that its launcher made the job's key"),
+    variable("WEFT_RUN", "set by `weft run`", "on which launcher's board the job's key is"),
     variable("WEFT_SPIN_US", "microseconds", "how long a wait spins before it yields"),
     variable("WEFT_SSH", "a command", "what is started instead of ssh"),
     variable("WEFT_TRACE", "1", "logs every frame"),
@@ -136,6 +137,20 @@ pub fn refuse(name: &str, value: &str, why: &str) -> EnvError {
 pub fn unknown() -> Vec<(String, Option<&'static str>)> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     unknown_of(names)
+}
+
+/// Has `say` told, once in a process, of the variables that mean nothing to Weft: most often they
+/// are misspelt.
+pub fn tell_unknown(say: impl Fn(&str)) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        for (name, meant) in unknown() {
+            match meant {
+                Some(meant) => say(&format!("there is no variable {name}; was {meant} meant?")),
+                None => say(&format!("there is no variable {name}")),
+            }
+        }
+    });
 }
 
 fn unknown_of(names: impl Iterator<Item = String>) -> Vec<(String, Option<&'static str>)> {

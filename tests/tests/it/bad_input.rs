@@ -87,11 +87,37 @@ fn misspelt_variables_are_warned_about() {
 }
 
 #[test]
+fn misspelt_variables_are_warned_about_under_other_launchers() {
+    // A program that has set up no log, as rank 0 and 1 of its node.
+    for (local, times) in [("0", 1), ("1", 0)] {
+        let mut rank = Command::new(RANK);
+        rank.args(["talk", "1"]).envs([("WEFT_DEVCE", "shm"), ("MPI_LOCALRANKID", local)]);
+        rank.env_remove("WEFT_LOG");
+        let said = Job::of(&mut rank).ends_well();
+        let warning = "weft: there is no variable WEFT_DEVCE; was WEFT_DEVICE meant?";
+        assert_eq!(said.matches(warning).count(), times, "{said}");
+    }
+    // `weft run` has said it already.
+    let said = works(None, &["talk", "1"], &[("WEFT_DEVCE", "shm")]);
+    assert_eq!(said.matches("no variable WEFT_DEVCE").count(), 1, "{said}");
+}
+
+#[test]
+fn a_log_level_that_there_is_not_is_warned_about() {
+    let said = works(None, &["talk", "1"], &[("WEFT_LOG", "loud")]);
+    assert!(said.contains("WEFT_LOG=loud: there is no such level"), "{said}");
+    assert!(said.contains("error, warn, info, debug, trace"), "{said}");
+}
+
+#[test]
 fn an_unknown_host_is_named() {
-    // What ssh says where nobody knows the name; the network is not asked.
+    // What ssh says where nobody knows the name; the network is not asked. It is ssh by its file
+    // name, and so is told to ask for no password.
     let ssh = tempfile::Builder::new().prefix("no-host").tempdir().expect("a folder");
     let path = ssh.path().join("ssh");
-    let script = "#!/bin/sh\necho \"ssh: Could not resolve hostname $1\" >&2\nexit 255\n";
+    let script = "#!/bin/sh\ncase \"$*\" in *BatchMode=yes*) ;; *) exit 1 ;; esac\n\
+                  while getopts To: _; do :; done; shift $((OPTIND - 1))\n\
+                  echo \"ssh: Could not resolve hostname $1\" >&2\nexit 255\n";
     std::fs::write(&path, script).expect("a script");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a program");
     let ssh = path.to_string_lossy().into_owned();

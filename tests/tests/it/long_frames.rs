@@ -1,74 +1,16 @@
 //! Bulk over tso links: ether devices on a real segment, whose frames are far longer than its MTU.
 
 use std::collections::VecDeque;
-use std::io;
 use std::time::Instant;
 
 use weft::device::{Device, Event};
-use weft::ether::Ether;
-use weft_link::{Link, LinkKind, LinkOptions, open_link};
-use weft_proto::Config;
+use weft_link::LinkKind;
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
-use weft_sys::net::Ethtool;
-use weft_tests::device_conformance::run;
-use weft_tests::segment::{INTERFACE, PATIENCE, Segment, SegmentConfig};
-use weft_wire::{Address, Envelope, JobKey, OpId, PeerId};
+use weft_tests::segment::PATIENCE;
+use weft_wire::{Envelope, OpId, PeerId};
 
-const KEY: JobKey = JobKey([9; 16]);
-
-/// Devices of `n` nodes on a switch, with links of these kinds; nobody joins the pieces of frames
-/// if they are `cut`. `None`, said aloud, without the right to make namespaces.
-fn devices(n: usize, kinds: &[LinkKind], cut: bool) -> Option<Vec<Box<dyn Device>>> {
-    let segment = match Segment::new(SegmentConfig { nodes: n.max(3), mtu: 1500, ipv4: false }) {
-        Ok(segment) => segment,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            println!("SKIPPED: no right to make network namespaces: {error}");
-            return None;
-        }
-        Err(error) => panic!("cannot make a segment: {error}"),
-    };
-    // The devices have nothing to keep the switch alive with; it goes with the process.
-    let segment: &'static Segment = Box::leak(Box::new(segment));
-    let address = |node: usize| {
-        Address::new(node as u64, now_ns(), 4200 + node as u16, std::process::id(), "test")
-    };
-    let addresses: Vec<Address> = (0..n).map(address).collect();
-    let device = |node: usize| {
-        let interface = segment.interface(node).expect("the interface is there");
-        let open = |kind| -> io::Result<Box<dyn Link>> {
-            let options = LinkOptions::new(addresses[node].port, Some(KEY.job()));
-            segment.run(node, || {
-                if cut {
-                    Ethtool::new(INTERFACE)?.set_tso(false)?;
-                }
-                open_link(kind, &interface, &options).map_err(io::Error::other)
-            })
-        };
-        let links = kinds.iter().map(|&kind| open(kind).expect("the link opens")).collect();
-        let mut device = Ether::on_links(addresses[node], KEY, Config::default(), links);
-        for (peer, address) in addresses.iter().enumerate().filter(|(peer, _)| *peer != node) {
-            device.associate(PeerId(peer as u32), address).expect("a peer");
-        }
-        Box::new(device) as Box<dyn Device>
-    };
-    Some((0..n).map(device).collect())
-}
-
-#[test]
-fn ether_on_tso_links_alone() {
-    if devices(2, &[LinkKind::Tso], false).is_some() {
-        run(3, |n| devices(n, &[LinkKind::Tso], false).expect("as before"));
-    }
-}
-
-#[test]
-fn ether_on_packet_and_tso_links_with_frames_that_nobody_joins() {
-    let kinds = [LinkKind::Packet, LinkKind::Tso];
-    if devices(2, &kinds, true).is_some() {
-        run(2, |n| devices(n, &kinds, true).expect("as before"));
-    }
-}
+use super::real_links::ethers;
 
 /// What a device's event was.
 #[derive(Debug, PartialEq)]
@@ -158,7 +100,7 @@ fn pass(two: &mut Two, bytes: &Vec<u8>, late: bool) -> bool {
 #[test]
 fn a_message_that_finds_no_receive_comes_again_and_a_buffered_one_has_ended_before() {
     let kinds = [LinkKind::Packet, LinkKind::Tso];
-    let Some(devices) = devices(2, &kinds, false) else { return };
+    let Some(devices) = ethers(2, &kinds, false) else { return };
     let mut two = Two { devices, seen: Default::default() };
     let envelope = Envelope::default();
     while two.devices[0].send(PeerId(1), &envelope, b"hello").is_err() {

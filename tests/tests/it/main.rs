@@ -5,12 +5,15 @@ mod bad_input;
 mod collectives;
 mod devices;
 mod groups;
+mod hosts;
 mod links;
 mod long_frames;
 mod mpi;
 mod mpi_collectives;
 mod mpi_refused;
 mod processes;
+mod real_links;
+mod rootless;
 mod survey;
 mod tidy;
 

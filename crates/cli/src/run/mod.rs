@@ -150,7 +150,8 @@ impl Launch {
     fn new(args: &Args) -> Result<Launch, RunError> {
         let key = (weft::wireup::KEY_NAME.to_string(), random_digits(16)?);
         let name = format!("weft-{}", random_digits(8)?);
-        let mut variables = Vec::new();
+        // Ranks look for the job's key on the board of that name.
+        let mut variables = vec![("WEFT_RUN".to_string(), name.clone())];
         if let Some(device) = &args.device {
             variables.push(("WEFT_DEVICE".to_string(), device.clone()));
         }
@@ -205,11 +206,9 @@ impl Launch {
         self.places = placed.iter().map(|&at| list[at].name.clone()).collect();
         self.label(args);
         let directory = std::env::current_dir().map_err(RunError::io("finding this directory"))?;
-        // Settings that were made here hold there as well.
-        let weft = |(name, _): &(String, String)| name.starts_with("WEFT_");
         let mut variables: Vec<(String, String)> = std::env::vars_os()
             .filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)))
-            .filter(weft)
+            .filter(|(name, _)| holds_elsewhere(name))
             .collect();
         variables.append(&mut self.program.variables);
         let mut remote_of = vec![None; list.len()];
@@ -234,6 +233,12 @@ impl Launch {
     }
 }
 
+/// Whether a variable that is set here holds on other hosts as well: Weft's settings do, except for
+/// what is true of this machine alone (who it is, and how it gets to the others).
+fn holds_elsewhere(name: &str) -> bool {
+    name.starts_with("WEFT_") && !["WEFT_NODE", "WEFT_REMOTE_EXE", "WEFT_SSH"].contains(&name)
+}
+
 /// The processor of each rank, if they are to be tied: one each, or, where ranks outnumber them, in
 /// turn.
 fn processors(args: &Args, ranks: usize) -> Result<Vec<usize>, RunError> {
@@ -256,4 +261,16 @@ pub(crate) fn input() -> Result<Stdio, RunError> {
     let (from, mut to) = std::io::pipe().map_err(RunError::io("making a pipe"))?;
     std::thread::spawn(move || std::io::copy(&mut std::io::stdin(), &mut to));
     Ok(from.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_true_of_one_machine_is_not_told_to_others() {
+        assert!(["WEFT_DEVICE", "WEFT_INTERFACES", "WEFT_LOG"].into_iter().all(holds_elsewhere));
+        let here = ["WEFT_NODE", "WEFT_SSH", "WEFT_REMOTE_EXE", "HOME"];
+        assert!(!here.into_iter().any(holds_elsewhere));
+    }
 }

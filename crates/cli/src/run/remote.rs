@@ -4,6 +4,7 @@
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use weft_sys::process::{self, Setup};
@@ -46,7 +47,7 @@ impl Remote {
             |why: String| RunError::HostLost { host: host.to_string(), why, command: ssh.clone() };
         let mut command = Command::new(first);
         command.args(words);
-        if first == "ssh" {
+        if is_ssh(first) {
             // A question for a password would hang; an error says what to do.
             command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
             command.args(["-o", "ServerAliveInterval=5"]);
@@ -149,11 +150,27 @@ impl Remote {
     }
 }
 
+/// Whether a program is ssh and so takes its options, wherever it is.
+fn is_ssh(program: &str) -> bool {
+    Path::new(program).file_name().is_some_and(|name| name == "ssh")
+}
+
 impl Drop for Remote {
     fn drop(&mut self) {
         // The agent sees the end of its input and ends its ranks; the way there is then closed.
         let _ = frames::write(&mut self.to, Kind::Signal, 0, b"9");
         process::signal(self.child.id(), true, 15);
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ssh_is_known_by_its_file_name() {
+        assert!(["ssh", "/usr/bin/ssh", "./ssh"].into_iter().all(is_ssh));
+        assert!(!["", "/", "ssh-agent", "/opt/ssh/rsh"].into_iter().any(is_ssh));
     }
 }

@@ -293,7 +293,6 @@ fn start(program: &Program, post: Post) -> io::Result<Member> {
         ("PMI_SIZE", program.size.to_string()),
         ("MPI_LOCALRANKID", post.local.0.to_string()),
         ("MPI_LOCALNRANKS", post.local.1.to_string()),
-        ("WEFT_RUN", "1".to_string()),
     ];
     command.envs(numbers);
     if std::env::var_os("WEFT_LOG").is_none() {

@@ -19,7 +19,10 @@ pub fn launcher(library: &str, program: &str) -> Option<PathBuf> {
 }
 
 fn probe(launcher: &Path, options: &[&str]) -> String {
-    let mut command = Command::new(launcher);
+    probe_by(&mut Command::new(launcher), options)
+}
+
+fn probe_by(command: &mut Command, options: &[&str]) -> String {
     command.args(options).args(["-n", "3", WEFT, "run-probe", "--rounds", "2"]);
     command.args(["--bytes", "5000"]);
     // Root is told apart by Open MPI; the tests may be run by it.
@@ -46,7 +49,23 @@ fn hydra_starts_ranks_that_find_each_other() {
 }
 
 #[test]
+fn hydra_inside_a_rank_starts_ranks_that_find_each_other() {
+    let Some(mpiexec) = launcher("mpich", "mpiexec.hydra") else { return };
+    let mut outer = Command::new(WEFT);
+    outer.args(["run", "-n", "1", "--"]).arg(mpiexec);
+    all_by("PMI-1", &probe_by(&mut outer, &[]));
+}
+
+#[test]
 fn prterun_starts_ranks_that_find_each_other() {
     let Some(prterun) = launcher("openmpi", "prterun") else { return };
     all_by("PMIx", &probe(&prterun, &["--map-by", ":OVERSUBSCRIBE"]));
+}
+
+#[test]
+fn prterun_inside_a_rank_starts_ranks_that_find_each_other() {
+    let Some(prterun) = launcher("openmpi", "prterun") else { return };
+    let mut outer = Command::new(WEFT);
+    outer.args(["run", "-n", "1", "--"]).arg(prterun);
+    all_by("PMIx", &probe_by(&mut outer, &["--map-by", ":OVERSUBSCRIBE"]));
 }

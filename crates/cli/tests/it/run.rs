@@ -60,6 +60,34 @@ fn a_process_without_a_launcher_is_a_job_of_one() {
 }
 
 #[test]
+fn ranks_whose_launcher_offers_no_service_are_told_so() {
+    // As `srun` without `--mpi` starts them: all as rank 0 of 1, if nobody noticed.
+    let probe = |more: &[(&str, &str)]| {
+        let mut rank = Command::new(WEFT);
+        rank.arg("run-probe").env_remove("PMI_FD").env_remove("PMI_PORT");
+        rank.envs([("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_PROCID", "2")]);
+        rank.envs(more.iter().copied()).output().expect("weft")
+    };
+    let output = probe(&[]);
+    assert!(!output.status.success(), "{}", out(&output));
+    for part in ["SLURM_STEP_NUM_TASKS=4", "srun --mpi=pmi2", "WEFT_WIREUP=single"] {
+        assert!(err(&output).contains(part), "{}", err(&output));
+    }
+    all_joined(&probe(&[("WEFT_WIREUP", "single")]), 1);
+    // A job inside such a step has a service of its own.
+    let run = ["run", "-n", "2", "--", WEFT, "run-probe"];
+    let output = Command::new(WEFT).args(run).env("SLURM_STEP_NUM_TASKS", "4").output();
+    all_joined(&output.expect("weft"), 2);
+}
+
+#[test]
+fn a_job_inside_a_rank_has_a_key_of_its_own() {
+    all_joined(&job(&["-n", "1", "--", WEFT, "run", "-n", "2", "--", WEFT, "run-probe"]), 2);
+    let single = ["-n", "1", "--", "env", "WEFT_WIREUP=single", WEFT, "run-probe"];
+    all_joined(&job(&single), 1);
+}
+
+#[test]
 fn a_rank_that_fails_ends_the_job_by_name() {
     let script = "if [ $PMI_RANK = 1 ]; then kill -9 $$; fi; sleep 600";
     let output = job(&["-n", "3", "--", "sh", "-c", script]);

@@ -144,7 +144,7 @@ impl Context {
     /// [`Error::ChannelTaken`] when this rank has it open already; [`Error::Unreachable`] when the
     /// device cannot reach a rank; [`Error::NoLinks`]; [`Error::WireUp`] when ranks are missing.
     pub fn open(job: &mut Job, options: &ContextOptions) -> Result<Context, Error> {
-        crate::log::if_asked();
+        crate::log::at_opening();
         let key = JobKey(job.key());
         let channel = Channel::claim(key.job(), job.rank(), options.channel)?;
         let port = Port::claim_any()?;
@@ -174,7 +174,7 @@ impl Context {
 /// What an endpoint without a job is made of, and its address: its peers are named to it later.
 /// Links to other nodes are opened with the first peer there.
 pub(crate) fn alone(options: &ContextOptions, key: JobKey) -> Result<(Parts, Address), Error> {
-    crate::log::if_asked();
+    crate::log::at_opening();
     let port = Port::claim_any()?;
     let me = own_address(port.number())?;
     let number = port.number();

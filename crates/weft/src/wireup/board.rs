@@ -8,6 +8,11 @@ pub(super) trait Board: Send {
     /// The service's name, for people.
     fn service(&self) -> &'static str;
 
+    /// The board's own name, if its service gives it one.
+    fn name(&self) -> &str {
+        ""
+    }
+
     /// Most characters of one value.
     fn value_max(&self) -> usize;
 

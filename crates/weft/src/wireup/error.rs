@@ -68,6 +68,20 @@ pub enum WireupError {
         /// What is wrong with it.
         why: String,
     },
+    /// The launcher has started several ranks, and offers them nothing to find each other by.
+    #[error(
+        "{variable}={size} says that this is one of {size} ranks, but the launcher offers none of \
+         PMI-1, PMI-2 and PMIx, so they would be {size} jobs of one rank: {cure} (if such jobs are \
+         meant, set WEFT_WIREUP=single)"
+    )]
+    NoService {
+        /// The variable that says how many ranks there are.
+        variable: &'static str,
+        /// How many.
+        size: u32,
+        /// What to do.
+        cure: &'static str,
+    },
     /// The process has joined its job before.
     #[error("this process has joined its job already: join once, and share the result")]
     Again,

@@ -7,7 +7,7 @@
 //! | PMI-1 | `weft run`, Hydra (MPICH), Slurm | `PMI_FD` or `PMI_PORT` |
 //! | PMI-2 | `srun --mpi=pmi2` | `WEFT_WIREUP=pmi2` (it speaks PMI-1 as well) |
 //! | PMIx | prterun and mpirun of Open MPI, `srun --mpi=pmix` | `PMIX_NAMESPACE` and libpmix |
-//! | none | nobody: the process is a job of one rank | none of the above |
+//! | none | nobody: the process is a job of one rank | none of the above, and no count of ranks |
 //!
 //! ```no_run
 //! # fn main() -> Result<(), weft::wireup::WireupError> {
@@ -29,6 +29,8 @@ mod pmix;
 mod text;
 
 use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -94,11 +96,7 @@ impl Job {
     }
 
     fn on(board: Box<dyn Board>, rank: u32, size: u32) -> Result<Job, WireupError> {
-        let local = Local {
-            rank: first_number(&["MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"]),
-            size: first_number(&["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"]),
-        };
-        let mut job = Job { rank, size, key: [0; 16], local, board, exchanges: 0 };
+        let mut job = Job { rank, size, key: [0; 16], local: local(), board, exchanges: 0 };
         job.key = job.agree_on_key()?;
         Ok(job)
     }
@@ -184,7 +182,9 @@ impl Job {
 
     /// The key that the launcher has published, or else one that rank 0 makes.
     fn agree_on_key(&mut self) -> Result<[u8; 16], WireupError> {
-        if std::env::var_os("WEFT_RUN").is_some() {
+        // The variable names the board that has the key: a launcher inside a rank of `weft run`
+        // hands it on to ranks that have another board.
+        if env::text("WEFT_RUN").is_some_and(|name| name == self.board.name()) {
             let text = self.board.get(0, KEY_NAME)?;
             let key = text::decode(&text).and_then(|k| k.try_into().ok());
             return key.ok_or(WireupError::BadBlob { rank: 0, why: "not a key".to_string() });
@@ -224,6 +224,14 @@ impl fmt::Debug for Job {
     }
 }
 
+/// What the launcher's environment says of the ranks of this node.
+pub(crate) fn local() -> Local {
+    Local {
+        rank: first_number(&["MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"]),
+        size: first_number(&["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"]),
+    }
+}
+
 /// Whether the launcher's environment says that the job has ranks on several nodes.
 pub fn spans_nodes() -> bool {
     spans(number)
@@ -258,14 +266,40 @@ fn launcher_number<T: std::str::FromStr>(variable: &'static str) -> Result<T, Wi
     })
 }
 
+/// Refuses to take a process for a job of one rank where its launcher counts several: such ranks
+/// would all do the whole work, and nobody would be told.
+fn alone(number: impl Fn(&str) -> Option<u32>) -> Result<(), WireupError> {
+    let counts = [
+        // srun's, for the step; what stands in a batch script's own environment is not asked.
+        ("SLURM_STEP_NUM_TASKS", "start them with `srun --mpi=pmi2` or `srun --mpi=pmix`"),
+        ("OMPI_COMM_WORLD_SIZE", "start them with a mpirun or prterun that has PMIx"),
+        ("PMI_SIZE", "leave PMI_FD or PMI_PORT in their environment"),
+    ];
+    let many = counts.into_iter().find_map(|(variable, cure)| {
+        let size = number(variable).filter(|&size| size > 1)?;
+        Some(WireupError::NoService { variable, size, cure })
+    });
+    many.map_or(Ok(()), Err)
+}
+
+/// Whether the descriptor is there that `PMI_FD` names: a prterun inside a rank of a PMI launcher
+/// hands on the variable alone.
+fn has_pmi_socket() -> bool {
+    let number = env::text("PMI_FD").and_then(|number| number.parse().ok());
+    let fd = number.and_then(|number| weft_sys::process::inherited(number).ok());
+    let about = fd.and_then(|fd| File::from(fd).metadata().ok());
+    about.is_some_and(|about| about.file_type().is_socket())
+}
+
 /// Finds the wire-up service that the environment speaks of, and connects to it.
 fn join(limit: Duration) -> Result<(Asker, Box<dyn Board>), WireupError> {
     let wish = env::text("WEFT_WIREUP").unwrap_or_else(|| "auto".to_string());
     let has = |name| std::env::var_os(name).is_some();
     let service = match wish.as_str() {
+        "auto" if has("PMIX_NAMESPACE") && !has("PMI_PORT") && !has_pmi_socket() => "pmix",
         "auto" if has("PMI_FD") || has("PMI_PORT") => "pmi1",
         "auto" if has("PMIX_NAMESPACE") => "pmix",
-        "auto" => "single",
+        "auto" => alone(number).map(|()| "single")?,
         known @ ("pmi1" | "pmi2" | "pmix" | "single") => known,
         other => return Err(env::refuse("WEFT_WIREUP", other, "there is no such service").into()),
     };
@@ -307,6 +341,21 @@ fn join(limit: Duration) -> Result<(Asker, Box<dyn Board>), WireupError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_of_a_launcher_without_a_service_are_no_jobs_of_their_own() {
+        let told = |pairs: &[(&str, u32)]| {
+            alone(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, number)| *number))
+        };
+        assert_eq!(told(&[]), Ok(()));
+        // A batch script, a step of one task.
+        assert_eq!(told(&[("SLURM_NTASKS", 4), ("SLURM_STEP_NUM_TASKS", 1)]), Ok(()));
+        let error = told(&[("SLURM_STEP_NUM_TASKS", 4)]).unwrap_err().to_string();
+        for part in ["SLURM_STEP_NUM_TASKS=4", "srun --mpi=pmi2", "srun --mpi=pmix"] {
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(told(&[("OMPI_COMM_WORLD_SIZE", 2)]).is_err() && told(&[("PMI_SIZE", 2)]).is_err());
+    }
 
     #[test]
     fn launchers_say_whether_there_are_other_nodes() {

@@ -92,6 +92,10 @@ impl Board for Pmi1 {
         self.channel.asker.service
     }
 
+    fn name(&self) -> &str {
+        &self.space
+    }
+
     fn value_max(&self) -> usize {
         // The limit counts a zero at the end.
         self.value_max.saturating_sub(1)

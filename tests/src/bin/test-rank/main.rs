@@ -107,7 +107,6 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
 }
 
 fn main() -> ExitCode {
-    weft::log::to_standard_error("warn");
     let me = std::env::var("PMI_RANK").unwrap_or_else(|_| "0".to_string());
     println!("@{me} pid {}", std::process::id());
     let arguments: Vec<String> = std::env::args().skip(1).collect();
