@@ -60,114 +60,100 @@ fn halves(row: &mut [i64; COUNT]) -> [fi_ioc; 2] {
     [fi_ioc { addr: at.cast(), count: 2 }, fi_ioc { addr: second.cast(), count: COUNT - 2 }]
 }
 
-/// Makes a change of peer 1's memory; the former values go to `former`, unless there is none.
-fn make(net: &Net, op: fi_op, way: Way, mut former: Option<&mut [i64; COUNT]>) {
-    let (ep, none, kind) = (net.nodes[0].ep, null_mut(), FI_INT64);
-    let (mut operands, mut comparands) = (OPERANDS, COMPARANDS);
-    let (from, compare) = (operands.as_ptr().cast(), comparands.as_ptr().cast());
-    let (iov, compare_iov) = (halves(&mut operands), halves(&mut comparands));
-    let into = former.as_mut().map_or(null_mut(), |former| former.as_mut_ptr().cast());
-    let into_iov = former.as_mut().map(|former| halves(former));
-    let result = into_iov.as_ref().map_or(null_mut(), |iov| iov.as_ptr().cast_mut());
-    let remote = [fi_rma_ioc { addr: 0, count: COUNT, key: KEY }];
-    let message = fi_msg_atomic {
-        msg_iov: iov.as_ptr(),
-        desc: null_mut(),
-        iov_count: 2,
-        addr: 1,
-        rma_iov: remote.as_ptr(),
-        rma_iov_count: 1,
-        datatype: kind,
-        op,
-        context: context(1),
-        data: 0,
-    };
-    let (first, compares) = (iov.as_ptr(), (FI_CSWAP..=FI_MSWAP).contains(&op));
-    let c = context(1);
-    let compare_first = compare_iov.as_ptr();
-    posted(match (way, former.is_some(), compares) {
-        (Way::Plain, false, _) => {
-            op!(ep, atomic.write, from, COUNT, none, 1, 0, KEY, kind, op, c)
+/// One operation on peer 1's memory, in the words of all functions.
+struct Call {
+    ep: *mut fid_ep,
+    op: fi_op,
+    operands: [i64; COUNT],
+    comparands: [i64; COUNT],
+    former: [i64; COUNT],
+}
+
+const KIND: fi_datatype = FI_INT64;
+
+impl Call {
+    fn new(net: &Net, op: fi_op) -> Call {
+        let former = [77; COUNT];
+        Call { ep: net.nodes[0].ep, op, operands: OPERANDS, comparands: COMPARANDS, former }
+    }
+
+    /// Calls `f` with the operation as a message.
+    fn message(&mut self, f: impl FnOnce(&mut Call, &fi_msg_atomic) -> isize) -> isize {
+        let iov = halves(&mut self.operands);
+        let remote = [fi_rma_ioc { addr: 0, count: COUNT, key: KEY }];
+        let message = fi_msg_atomic {
+            msg_iov: iov.as_ptr(),
+            desc: null_mut(),
+            iov_count: 2,
+            addr: 1,
+            rma_iov: remote.as_ptr(),
+            rma_iov_count: 1,
+            datatype: KIND,
+            op: self.op,
+            context: context(1),
+            data: 0,
+        };
+        f(self, &message)
+    }
+
+    fn change(&mut self, way: Way) -> isize {
+        let (ep, op, c, no) = (self.ep, self.op, context(1), null_mut());
+        match way {
+            Way::Plain => {
+                let from = self.operands.as_ptr().cast();
+                op!(ep, atomic.write, from, COUNT, no, 1, 0, KEY, KIND, op, c)
+            }
+            Way::Pieces => {
+                let from = halves(&mut self.operands);
+                op!(ep, atomic.writev, from.as_ptr(), null_mut(), 2, 1, 0, KEY, KIND, op, c)
+            }
+            Way::Message => self.message(|_, message| op!(ep, atomic.writemsg, message, 0)),
         }
-        (Way::Pieces, false, _) => {
-            op!(ep, atomic.writev, first, null_mut(), 2, 1, 0, KEY, kind, op, c)
+    }
+
+    fn fetch(&mut self, way: Way) -> isize {
+        let (ep, op, c, no) = (self.ep, self.op, context(1), null_mut());
+        let mut result = halves(&mut self.former);
+        let (to, nos) = (result.as_mut_ptr(), null_mut());
+        match way {
+            Way::Plain => {
+                let from = self.operands.as_ptr().cast();
+                let into = self.former.as_mut_ptr().cast();
+                op!(ep, atomic.readwrite, from, COUNT, no, into, no, 1, 0, KEY, KIND, op, c)
+            }
+            Way::Pieces => {
+                let from = halves(&mut self.operands);
+                let from = from.as_ptr();
+                op!(ep, atomic.readwritev, from, nos, 2, to, nos, 2, 1, 0, KEY, KIND, op, c)
+            }
+            Way::Message => {
+                self.message(|_, message| op!(ep, atomic.readwritemsg, message, to, nos, 2, 0))
+            }
         }
-        (Way::Message, false, _) => op!(ep, atomic.writemsg, &message, 0),
-        (Way::Plain, true, false) => {
-            op!(ep, atomic.readwrite, from, COUNT, none, into, none, 1, 0, KEY, kind, op, c)
+    }
+
+    fn compare(&mut self, way: Way) -> isize {
+        let (ep, op, c, no) = (self.ep, self.op, context(1), null_mut());
+        let (mut result, with) = (halves(&mut self.former), halves(&mut self.comparands));
+        let (to, with, nos) = (result.as_mut_ptr(), with.as_ptr(), null_mut());
+        match way {
+            Way::Plain => {
+                let from = self.operands.as_ptr().cast();
+                let with = self.comparands.as_ptr().cast();
+                let to = self.former.as_mut_ptr().cast();
+                op!(ep, atomic.compwrite, from, COUNT, no, with, no, to, no, 1, 0, KEY, KIND, op, c)
+            }
+            Way::Pieces => {
+                let from = halves(&mut self.operands);
+                let f = from.as_ptr();
+                let (ns, k) = (nos, KEY);
+                op!(ep, atomic.compwritev, f, ns, 2, with, ns, 2, to, ns, 2, 1, 0, k, KIND, op, c)
+            }
+            Way::Message => self.message(|_, message| {
+                op!(ep, atomic.compwritemsg, message, with, nos, 2, to, nos, 2, 0)
+            }),
         }
-        (Way::Pieces, true, false) => {
-            let none = null_mut();
-            op!(
-                ep,
-                atomic.readwritev,
-                first,
-                null_mut(),
-                2,
-                result,
-                none,
-                2,
-                1,
-                0,
-                KEY,
-                kind,
-                op,
-                c
-            )
-        }
-        (Way::Message, true, false) => {
-            op!(ep, atomic.readwritemsg, &message, result, null_mut(), 2, 0)
-        }
-        (Way::Plain, true, true) => op!(
-            ep,
-            atomic.compwrite,
-            from,
-            COUNT,
-            none,
-            compare,
-            none,
-            into,
-            none,
-            1,
-            0,
-            KEY,
-            kind,
-            op,
-            c
-        ),
-        (Way::Pieces, true, true) => op!(
-            ep,
-            atomic.compwritev,
-            first,
-            null_mut(),
-            2,
-            compare_first,
-            null_mut(),
-            2,
-            result,
-            null_mut(),
-            2,
-            1,
-            0,
-            KEY,
-            kind,
-            op,
-            c
-        ),
-        (Way::Message, true, true) => op!(
-            ep,
-            atomic.compwritemsg,
-            &message,
-            compare_first,
-            null_mut(),
-            2,
-            result,
-            null_mut(),
-            2,
-            0
-        ),
-    });
-    assert_eq!(net.done(net.nodes[0].transmit).op_context, context(1));
+    }
 }
 
 #[test]
@@ -183,17 +169,20 @@ fn every_operation_does_what_it_says_by_every_function() {
     for op in FI_MIN..=FI_DIFF {
         let expected: Vec<i64> =
             (0..COUNT).map(|n| change(op, TARGETS[n], OPERANDS[n], COMPARANDS[n])).collect();
+        let compares = (FI_CSWAP..=FI_MSWAP).contains(&op);
         for way in [Way::Plain, Way::Pieces, Way::Message] {
             window = TARGETS;
-            let mut former = [77; COUNT];
-            make(&net, op, way, Some(&mut former));
+            let mut call = Call::new(&net, op);
+            posted(if compares { call.compare(way) } else { call.fetch(way) });
+            assert_eq!(net.done(net.nodes[0].transmit).op_context, context(1));
             assert_eq!(window[..], expected, "operation {op}, {way:?}");
-            assert_eq!(former, TARGETS, "operation {op}, {way:?}");
-            if op == FI_ATOMIC_READ || (FI_CSWAP..=FI_MSWAP).contains(&op) {
+            assert_eq!(call.former, TARGETS, "operation {op}, {way:?}");
+            if op == FI_ATOMIC_READ || compares {
                 continue;
             }
             window = TARGETS;
-            make(&net, op, way, None);
+            posted(Call::new(&net, op).change(way));
+            assert_eq!(net.done(net.nodes[0].transmit).op_context, context(1));
             assert_eq!(window[..], expected, "operation {op}, {way:?}, nothing fetched");
         }
     }
