@@ -22,8 +22,9 @@ use crate::plot::{self, Curve, Panel, What};
 pub struct BarrierArgs {
     #[command(flatten)]
     common: Common,
-    /// Ways, with commas: auto, hierarchical, dissemination[WAYS], treeK, nomialK, concurrent,
-    /// sequencer; or all of the usual ones
+    /// Ways, with commas: auto, shm, dissemination[WAYS], treeK[-2net], nomialK,
+    /// concurrent[-2net], sequencer; hierarchical, alone or, as hierarchical-tree4, with the
+    /// algorithm between nodes; or all of the usual ones
     #[arg(long, default_value = "auto", value_delimiter = ',', value_name = "A")]
     algorithm: Vec<String>,
     /// Numbers of ranks, the first ones of the job; by default all of them, with --svg 2, 3, 4, 6,
@@ -118,7 +119,7 @@ pub(super) fn ways(names: &[String]) -> Result<Vec<Way>, CliError> {
     let mut all = Vec::new();
     for name in names {
         if name == "all" {
-            all.extend([Way::Auto, Way::ByNode]);
+            all.extend([Way::Auto, Way::ByNode(None)]);
             let one_link = Algorithm::USUAL.into_iter().filter(|a| a.links() == 1);
             all.extend(one_link.map(Way::Flat));
         } else {
@@ -452,7 +453,7 @@ mod tests {
         assert_eq!(skew_us(&all), Some(3.0));
         assert_eq!(skew_us(&[all[0].clone(), took(1.0, &[1, 2], 8)]), None);
         let plan = Block { size: 2, work_ns: 0, count: 2 };
-        let point = point(Way::ByNode, &plan, "shm", &all);
+        let point = point(Way::ByNode(None), &plan, "shm", &all);
         assert_eq!((point.rank_min_us, point.rank_max_us, point.mean_us()), (1.0, 3.0, 2.0));
         let text = serde_json::to_string(&point).unwrap();
         let read: Figure = serde_json::from_str(&text).unwrap();
