@@ -89,7 +89,10 @@ fn groups_of_two_and_three_measure_barriers_broadcasts_and_order() {
             let barrier = of(&barriers, mode, ranks);
             let mean = |name: &str| barrier[name].as_f64().unwrap();
             assert!(p50(&barrier, "time_us") > 0.0);
-            assert!(mean("rank_min_us") <= mean("rank_max_us"));
+            assert!(mean("rank_min_us") > 0.0 && mean("rank_min_us") <= mean("rank_max_us"));
+            assert!(mean("least_mean_us") <= mean("greatest_mean_us"));
+            assert!(mean("rank_min_us") <= mean("greatest_mean_us"));
+            assert!(mean("least_mean_us") <= mean("rank_max_us"));
         }
         assert!(of(&broadcasts, None, ranks)["bandwidth_mb_s"].as_f64().unwrap() > 0.0);
         assert!(of(&ordered, None, ranks)["messages_per_s"].as_f64().unwrap() > 0.0);

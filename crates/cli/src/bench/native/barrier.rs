@@ -55,6 +55,8 @@ const TAG: u64 = 77;
 struct Took {
     /// Of a barrier, us: shortest, half, 99 of 100, mean.
     spread: Spread,
+    /// The longest, us.
+    max: f64,
     /// Of the last block: when each barrier was left, ns of the monotonic clock.
     left_ns: Vec<u64>,
     /// Which boot of which kernel that clock is of.
@@ -66,9 +68,13 @@ struct Took {
 pub(super) struct Point {
     #[serde(flatten)]
     pub(super) figure: Figure,
-    /// The shortest and the longest of the ranks' means.
+    /// Of each rank its shortest and its longest barrier, the means over ranks, as MCD's authors
+    /// give them and `weft sim barrier`.
     rank_min_us: f64,
     rank_max_us: f64,
+    /// The least and the greatest of the ranks' means.
+    least_mean_us: f64,
+    greatest_mean_us: f64,
     /// From the first rank that leaves to the last, the mean; where all share a clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_skew_us: Option<f64>,
@@ -212,6 +218,7 @@ impl Contest<'_> {
     /// What came of it, at rank 0.
     fn point(mut self, plan: &Block, device: &str) -> Result<Option<Point>, Error> {
         self.took.spread = self.samples.spread();
+        self.took.max = self.samples.max_us();
         self.took.clock = clock();
         let endpoint = self.group.endpoint();
         if self.group.rank() != 0 {
@@ -220,7 +227,7 @@ impl Contest<'_> {
         }
         let mut all = vec![self.took];
         for rank in 1..plan.size {
-            let mut bytes = vec![0; 48 + 8 * plan.count as usize];
+            let mut bytes = vec![0; 8 * (WORDS + plan.count as usize)];
             let status = endpoint.recv(rank, TAG, &mut bytes)?;
             all.push(decode(&bytes[..status.len.min(bytes.len())]));
         }
@@ -318,9 +325,12 @@ fn clock() -> u64 {
         .fold(0, |h: u64, d| h.wrapping_mul(31).wrapping_add(u64::from(d)))
 }
 
+/// What a rank says before the times at which it left.
+const WORDS: usize = 6;
+
 fn encode(took: &Took) -> Vec<u8> {
     let Spread { min, p50, p99, mean } = took.spread;
-    let words = [min, p50, p99, mean].map(f64::to_bits);
+    let words: [u64; WORDS - 1] = [min, p50, p99, mean, took.max].map(f64::to_bits);
     let words = words.iter().chain([&took.clock]).chain(&took.left_ns);
     words.flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -328,20 +338,18 @@ fn encode(took: &Took) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Took {
     let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
     let mut next = || words.next().unwrap_or(0);
-    let [min, p50, p99, mean] = [next(), next(), next(), next()].map(f64::from_bits);
+    let [min, p50, p99, mean, max] = std::array::from_fn(|_| f64::from_bits(next()));
     let clock = next();
-    Took { spread: Spread { min, p50, p99, mean }, clock, left_ns: words.collect() }
+    Took { spread: Spread { min, p50, p99, mean }, max, clock, left_ns: words.collect() }
 }
 
 fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
-    let mean = |of: fn(&Spread) -> f64| {
-        all.iter().map(|took| of(&took.spread)).sum::<f64>() / all.len() as f64
-    };
+    let mean = |of: fn(&Took) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
     let spread = Spread {
         min: all.iter().map(|took| took.spread.min).fold(f64::INFINITY, f64::min),
-        p50: mean(|s| s.p50),
-        p99: mean(|s| s.p99),
-        mean: mean(|s| s.mean),
+        p50: mean(|took| took.spread.p50),
+        p99: mean(|took| took.spread.p99),
+        mean: mean(|took| took.spread.mean),
     };
     let means = || all.iter().map(|took| took.spread.mean);
     let name = way.to_string();
@@ -355,8 +363,10 @@ fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
             value: Value::TimeUs(spread),
             cpu_s_per_gb: None,
         },
-        rank_min_us: means().fold(f64::INFINITY, f64::min),
-        rank_max_us: means().fold(0.0, f64::max),
+        rank_min_us: mean(|took| took.spread.min),
+        rank_max_us: mean(|took| took.max),
+        least_mean_us: means().fold(f64::INFINITY, f64::min),
+        greatest_mean_us: means().fold(0.0, f64::max),
         exit_skew_us: skew_us(all),
     }
 }
@@ -395,6 +405,8 @@ fn table(points: &[Point]) -> Table {
         "p99",
         "rank min",
         "rank max",
+        "least mean",
+        "greatest mean",
         "exit skew",
         "/best",
     ]);
@@ -403,7 +415,9 @@ fn table(points: &[Point]) -> Table {
         let skew = point.exit_skew_us.map_or("-".into(), digits);
         let best = best_fixed(points, point.figure.ranks);
         let ratio = best.map_or("-".into(), |best| digits(s.mean / best));
-        let numbers = [s.mean, s.min, s.p50, s.p99, point.rank_min_us, point.rank_max_us];
+        let of_ranks = [point.rank_min_us, point.rank_max_us];
+        let means = [point.least_mean_us, point.greatest_mean_us];
+        let numbers = [s.mean, s.min, s.p50, s.p99].into_iter().chain(of_ranks).chain(means);
         let mut cells = vec![name(point).to_string(), point.figure.ranks.to_string()];
         cells.extend(numbers.map(digits));
         cells.extend([skew, ratio]);
@@ -437,7 +451,7 @@ mod tests {
 
     fn took(mean: f64, left_ns: &[u64], clock: u64) -> Took {
         let spread = Spread { min: 1.0, p50: 2.0, p99: 3.0, mean };
-        Took { spread, left_ns: left_ns.to_vec(), clock }
+        Took { spread, max: 2.0 * mean, left_ns: left_ns.to_vec(), clock }
     }
 
     #[test]
@@ -454,8 +468,10 @@ mod tests {
         assert_eq!(skew_us(&[all[0].clone(), took(1.0, &[1, 2], 8)]), None);
         let plan = Block { size: 2, work_ns: 0, count: 2 };
         let point = point(Way::ByNode(None), &plan, "shm", &all);
-        assert_eq!((point.rank_min_us, point.rank_max_us, point.mean_us()), (1.0, 3.0, 2.0));
+        assert_eq!((point.rank_min_us, point.mean_us(), point.rank_max_us), (1.0, 2.0, 4.0));
+        assert_eq!((point.least_mean_us, point.greatest_mean_us), (1.0, 3.0));
         let text = serde_json::to_string(&point).unwrap();
+        assert!(text.contains("\"rank_max_us\":4.0") && text.contains("\"least_mean_us\":1.0"));
         let read: Figure = serde_json::from_str(&text).unwrap();
         assert_eq!(read, point.figure, "it reads as a plain figure, too");
     }
