@@ -24,7 +24,8 @@ pub struct BarrierArgs {
     common: Common,
     /// Ways, with commas: auto, shm, dissemination[WAYS], treeK[-2net], nomialK,
     /// concurrent[-2net], sequencer; hierarchical, alone or, as hierarchical-tree4, with the
-    /// algorithm between nodes; or all of the usual ones
+    /// algorithm between nodes; or all of the usual ones, with -2net where two wires lead to each
+    /// node
     #[arg(long, default_value = "auto", value_delimiter = ',', value_name = "A")]
     algorithm: Vec<String>,
     /// Numbers of ranks, the first ones of the job; by default all of them, with --svg 2, 3, 4, 6,
@@ -49,6 +50,8 @@ const ROUNDS: u64 = 8;
 /// Barriers without work between them are timed so many at a time.
 const BATCH: u32 = 10;
 const TAG: u64 = 77;
+/// The name for the usual ways.
+const ALL: &str = "all";
 
 /// What one rank has measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,9 +98,15 @@ impl Point {
 /// # Errors
 /// When the job or a peer fails; [`CliError::Usage`] for options that make no sense.
 pub fn run(args: &BarrierArgs) -> Result<(), CliError> {
-    let ways = ways(&args.algorithm)?;
+    // What makes no sense is said before anything is opened.
+    ways(&args.algorithm, 1)?;
     let Rank { context, device, common, _job } = join(&args.common)?;
     let endpoint = Endpoint::new(context).map_err(failed)?;
+    let wires = match args.algorithm.iter().any(|name| name == ALL) {
+        true => wires(&endpoint).map_err(failed)?,
+        false => 1,
+    };
+    let ways = ways(&args.algorithm, wires)?;
     let sizes = sizes(args, endpoint.size())?;
     let mut points = Vec::new();
     for &size in &sizes {
@@ -120,14 +129,41 @@ pub fn run(args: &BarrierArgs) -> Result<(), CliError> {
     }
 }
 
-/// Reads the names of ways.
-pub(super) fn ways(names: &[String]) -> Result<Vec<Way>, CliError> {
+/// Over how many wires the nodes of the job reach each other, 1 or 2 (and more): rank 0 finds out,
+/// and tells the others.
+pub(super) fn wires(endpoint: &Endpoint) -> Result<u8, Error> {
+    let mut word = [1];
+    if endpoint.rank() != 0 {
+        endpoint.send(0, TAG, &word)?;
+        endpoint.recv(0, TAG, &mut word)?;
+        return Ok(word[0]);
+    }
+    let others = || 1..endpoint.size();
+    for rank in others() {
+        endpoint.recv(rank, TAG, &mut word)?;
+    }
+    let least = || others().map(|rank| endpoint.wires(rank)).filter(|&wires| wires > 0).min();
+    // A connection begins with one wire, and looks for the others.
+    let until = now_ns() + WARM_NS;
+    while least() == Some(1) && now_ns() < until {
+        endpoint.progress();
+        std::thread::yield_now();
+    }
+    word = [if least() > Some(1) { 2 } else { 1 }];
+    for rank in others() {
+        endpoint.send(rank, TAG, &word)?;
+    }
+    Ok(word[0])
+}
+
+/// Reads the names of ways; of all the usual ones those that want no more wires.
+fn ways(names: &[String], wires: u8) -> Result<Vec<Way>, CliError> {
     let mut all = Vec::new();
     for name in names {
-        if name == "all" {
+        if name == ALL {
             all.extend([Way::Auto, Way::ByNode(None)]);
-            let one_link = Algorithm::USUAL.into_iter().filter(|a| a.links() == 1);
-            all.extend(one_link.map(Way::Flat));
+            let usual = Algorithm::USUAL.into_iter().filter(|a| a.links() <= wires);
+            all.extend(usual.map(Way::Flat));
         } else {
             let way = name.parse::<Way>().map_err(|e| CliError::Usage(e.to_string()))?;
             all.push(way);
@@ -459,6 +495,20 @@ mod tests {
         let said = took(2.5, &[10, 20, 30], 7);
         assert_eq!(decode(&encode(&said)), said);
         assert_eq!(decode(&encode(&said)[..20]).clock, 0);
+    }
+
+    #[test]
+    fn of_all_ways_those_for_two_wires_are_left_out_where_there_is_one() {
+        let names = |wires| {
+            let all = ways(&[ALL.to_string()], wires).unwrap();
+            all.iter().map(Way::to_string).collect::<Vec<_>>()
+        };
+        let two = ["tree3-2net".to_string(), "concurrent-2net".to_string()];
+        assert!(two.iter().all(|name| names(2).contains(name) && !names(1).contains(name)));
+        let chosen = ways(&["hierarchical-tree4".to_string()], 1).unwrap();
+        assert_eq!(chosen[0].to_string(), "hierarchical-tree4");
+        let error = ways(&["tree".to_string()], 1).unwrap_err().to_string();
+        assert!(error.contains("nomial3") && error.contains("hierarchical-"), "{error}");
     }
 
     #[test]
