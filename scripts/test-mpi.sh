@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # MPI programs on Weft, the long form: a stress program on all MPI libraries, within a node and over
 # labs with and without faults; the test suite of mpi4py; libfabric's own ping-pong; ranks that die
-# and cables that are pulled. Every step runs even when one before it has failed.
+# and cables that are pulled. Before them, as it wants the release build, too: a simulated barrier of
+# a million ranks. Every step runs even when one before it has failed.
 #
 # usage: scripts/test-mpi.sh [STEP...]: only steps whose name has one of these in it
 set -uo pipefail
@@ -57,6 +58,18 @@ skip() {
     skipped=$((skipped + 1))
     say "SKIPPED: $1: $2"
 }
+
+# What the simulator promises: a dissemination barrier of a million ranks in a minute and 4 GiB.
+million() (
+    ulimit -v $((4 << 20))
+    said=$(timeout -k 5 60 "$weft" sim barrier --nodes 1000000 --algorithm dissemination --csv)
+    status=$?
+    echo "$said"
+    [ $status -ne 124 ] || echo 'it took more than 60 s'
+    # 20 rounds of o_s + L + o_r = 30 us: 2^20 is the first power of two that is enough.
+    [ $status -eq 0 ] && grep -q '^dissemination,1000000,600\.0,' <<<"$said"
+)
+step "a million ranks" million
 
 # The MPI libraries: a name and a compiler for each. Those of .venv bring Python, too.
 compiler() {

@@ -4,12 +4,13 @@
  * but right under any MPI.
  *
  *   collectives [--seed S] [--rounds N] [--largest BYTES] [--threads] [--no-windows] [--in-order]
- *               [--weft N] [--die WHERE]
+ *               [--weft N] [--choices A/B/...] [--die WHERE]
  *
  * --in-order: fails if a barrier overtakes what was sent before it: MPI does not forbid that, but
  * within a node, a library's own barrier never does. --weft N: fails unless Weft has done N
- * operations or more in each process. --die: the last rank kills itself in the middle of barriers
- * (0), broadcasts (1) or reductions (2); the others say what they are told, and end.
+ * operations or more in each process. --choices: WEFT_COLLECTIVES is A at rank 0, B at rank 1, ...
+ * --die: the last rank kills itself in the middle of barriers (0), broadcasts (1) or reductions
+ * (2); the others say what they are told, and end.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -509,8 +510,22 @@ static void die(int where)
     _exit(3);
 }
 
+/* Before the first collective operation: that is when Weft reads it. */
+static void choose(const char *choices)
+{
+    char *all = strdup(choices), *rest = all, *choice = NULL;
+
+    for (int i = 0; i <= rank; i++)
+        choice = strsep(&rest, "/");
+    if (!choice)
+        bad("there is no choice for this rank in %s", choices);
+    setenv("WEFT_COLLECTIVES", choice, 1);
+    free(all);
+}
+
 int main(int argc, char **argv)
 {
+    const char *choices = NULL;
     int level, wants_threads = 0, wants_windows = 1, in_order = 0, dies = -1;
     unsigned long long least = 0;
 
@@ -524,6 +539,8 @@ int main(int argc, char **argv)
             in_order = 1;
         else if (!strcmp(argv[i], "--die"))
             dies = atoi(value), i++;
+        else if (!strcmp(argv[i], "--choices"))
+            choices = value, i++;
         else if (!strcmp(argv[i], "--seed"))
             seed = strtoull(value, NULL, 10), i++;
         else if (!strcmp(argv[i], "--rounds"))
@@ -536,6 +553,8 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, wants_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (choices)
+        choose(choices);
     if (dies >= 0)
         die(dies);
     uint64_t state = seed;

@@ -107,9 +107,10 @@ fn key(library: &Library) -> Option<c_int> {
 /// The group of `comm` if Weft is to do operations of this kind on it.
 #[inline]
 pub fn of(library: &Library, comm: Handle, kind: u32) -> Option<&'static Comm> {
-    if library.brand == Brand::Other || wanted() == 0 {
+    if library.brand == Brand::Other {
         return None;
     }
+    // One that wants nothing takes part as well: the others wait for its card.
     let key = key(library)?;
     let (mut value, mut found) = (ptr::null_mut(), 0);
     // SAFETY: the library checks the handle. An error means that the call in hand is wrong, which

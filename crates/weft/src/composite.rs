@@ -293,6 +293,10 @@ impl Device for Composite {
         self.each_with(peers, |device, some| device.multicast_row(group, some, row));
     }
 
+    fn wires(&self, peer: PeerId) -> usize {
+        self.of(peer).map_or(0, |at| self.devices[at].wires(peer))
+    }
+
     #[inline]
     fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> bool {
         self.device(peer).is_ok_and(|device| device.datagram_over(peer, wire, bytes))

@@ -293,6 +293,11 @@ pub trait Device: Send {
         }
     }
 
+    /// How many wires lead to `peer` now: 0 within a node, and for one that is not connected.
+    fn wires(&self, _peer: PeerId) -> usize {
+        0
+    }
+
     /// As [`Device::datagram`], over the wire with this number among those that lead to `peer`,
     /// counted round and round.
     fn datagram_over(&mut self, peer: PeerId, _wire: u8, bytes: &[u8]) -> bool {

@@ -26,11 +26,7 @@ const fn variable(name: &'static str, values: &'static str, does: &'static str) 
 
 /// Every variable that Weft reads, sorted by name.
 pub const KNOWN: &[Variable] = &[
-    variable(
-        "WEFT_BARRIER",
-        "auto, hierarchical, dissemination, tree4, ...",
-        "the way of barriers",
-    ),
+    variable("WEFT_BARRIER", "auto, tree4, hierarchical-tree4, ...", "the way of barriers"),
     variable("WEFT_CMA", "auto, off", "cross-memory attach for large messages within a node"),
     variable(
         "WEFT_COLLECTIVES",

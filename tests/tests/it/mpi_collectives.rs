@@ -72,6 +72,26 @@ fn what_weft_does_is_the_users_choice() {
     }
 }
 
+/// Also where a rank wants nothing: it does not go its own way while the others wait for it.
+#[test]
+fn of_different_choices_what_all_have_named_is_done() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let options = by_weft(&file);
+    let choices = [
+        ("all/none/all", "0"),
+        ("none/all/barrier", "0"),
+        ("barrier/bcast/allreduce", "0"),
+        ("barrier,bcast/all/barrier", "100"),
+    ];
+    for mpi in Mpi::all() {
+        for (choices, least) in choices {
+            let run = Run { weft: WEFT, ranks: 3, lab: None, options: &options, variables: &[] };
+            good(&run, &mpi, least, &["--choices", choices]);
+        }
+    }
+}
+
 #[test]
 fn a_member_that_dies_is_named_wherever_it_was() {
     let _turn = alone();

@@ -28,6 +28,11 @@ impl Samples {
         self.0.saturating_record((ns * UNITS_PER_NS / count.max(1)).max(1));
     }
 
+    /// The longest, us; 0 without any.
+    pub fn max_us(&self) -> f64 {
+        self.0.max() as f64 / (UNITS_PER_NS * 1000) as f64
+    }
+
     /// How they are spread.
     pub fn spread(&self) -> Spread {
         if self.0.is_empty() {

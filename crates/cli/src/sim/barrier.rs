@@ -111,6 +111,9 @@ struct Point {
 /// # Errors
 /// [`CliError::Usage`] for options that make no sense; a rank that is stuck or early.
 pub fn run(args: &BarrierArgs) -> Result<ExitCode, CliError> {
+    if !(0.0..=100.0).contains(&args.loss) {
+        return Err(CliError::Usage(format!("--loss {}: it is a percentage, 0 to 100", args.loss)));
+    }
     let algorithms = algorithms(args)?;
     let sizes = sizes(args);
     let bar = progress((algorithms.len() * sizes.len()) as u64);
@@ -170,7 +173,7 @@ fn options(args: &BarrierArgs, algorithm: Algorithm, ranks: u32) -> Options {
     Options {
         jitter_us: args.jitter,
         hub: args.hub,
-        loss: (args.loss.clamp(0.0, 100.0) * 10_000.0) as u32,
+        loss: (args.loss * 10_000.0) as u32,
         work_us: args.work,
         repeats: args.repeats.unwrap_or(usual),
         patience_us: args.patience,

@@ -52,3 +52,124 @@ fn bad_usage_is_told_from_failure() {
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("choose one of twice, lose"));
 }
+
+/// What `sim barrier` writes as JSON, a line for each algorithm.
+fn barriers(arguments: &str) -> Vec<serde_json::Value> {
+    let output = sim(&format!("barrier --json {arguments}"));
+    assert!(output.status.success(), "{arguments}: {}", err(&output));
+    let text = out(&output);
+    let lines: Result<Vec<_>, _> = text.lines().map(serde_json::from_str).collect();
+    lines.unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+fn number(line: &serde_json::Value, name: &str) -> f64 {
+    line[name].as_f64().unwrap_or_else(|| panic!("no {name} in {line}"))
+}
+
+#[test]
+fn a_json_line_for_each_algorithm_of_a_barrier() {
+    let lines = barriers("--nodes 32");
+    assert!(lines.len() >= 6, "{lines:?}");
+    for line in &lines {
+        assert_eq!((&line["bench"], &line["device"]), (&"sim-barrier".into(), &"sim".into()));
+        assert_eq!((&line["ranks"], &line["bytes"]), (&32.into(), &0.into()));
+        let time = &line["time_us"];
+        let [min, p50, p99] = ["min", "p50", "p99"].map(|name| number(time, name));
+        assert!(0.0 < min && min <= p50 && p50 <= p99, "{line}");
+        let [low, high] = ["rank_min_us", "rank_max_us"].map(|name| number(line, name));
+        let mean = number(time, "mean");
+        assert!(min <= low && low <= mean && mean <= high, "{line}");
+        assert!(number(line, "frames") > 0.0 && number(line, "model_us") > 0.0, "{line}");
+        for name in ["exit_skew_us", "span_us", "repairs", "collisions"] {
+            assert!(number(line, name) >= 0.0, "{line}");
+        }
+        assert!(!line["algorithm"].as_str().unwrap().contains("-2net"), "there is one link");
+    }
+}
+
+#[test]
+fn a_barrier_as_comma_separated_values_has_a_heading_and_as_many_cells_in_each_row() {
+    let output = sim("barrier --nodes 16 --repeats 5 --csv");
+    assert!(output.status.success(), "{}", err(&output));
+    let text = out(&output);
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0][..5], ["algorithm", "ranks", "mean_us", "rank_min", "rank_max"]);
+    assert_eq!(rows.len(), 1 + barriers("--nodes 16 --repeats 5").len());
+    for row in &rows[1..] {
+        assert_eq!((row.len(), row[1]), (rows[0].len(), "16"), "{text}");
+        assert!(row[2..].iter().all(|cell| cell.parse::<f64>().is_ok()), "{text}");
+    }
+}
+
+#[test]
+fn a_plot_of_barriers_has_a_curve_for_each_algorithm_and_a_row_for_each_point() {
+    let name = format!("barriers-{}.svg", std::process::id());
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = file.to_str().unwrap();
+    let lines = barriers(&format!("--nodes 20 --repeats 3 --links 2 --svg {path}"));
+    let svg = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let mut names: Vec<&str> = lines.iter().filter_map(|l| l["algorithm"].as_str()).collect();
+    names.dedup();
+    for name in &names {
+        let sizes = lines.iter().filter(|l| l["algorithm"] == *name).map(|l| number(l, "ranks"));
+        assert_eq!(sizes.collect::<Vec<_>>(), [2.0, 4.0, 8.0, 16.0, 20.0], "{name}");
+        assert!(svg.lines().any(|line| line.trim() == *name), "no {name} in {svg}");
+    }
+    assert_eq!(svg.matches("<circle").count(), lines.len(), "a circle is a point of a curve");
+}
+
+#[test]
+fn two_links_bring_the_algorithms_that_spread_over_both() {
+    let names = |arguments: &str| {
+        let name = |line: &serde_json::Value| line["algorithm"].as_str().unwrap().to_string();
+        barriers(arguments).iter().map(name).collect::<Vec<_>>()
+    };
+    let all = names("--nodes 8 --links 2 --repeats 2");
+    for name in ["tree3-2net", "concurrent-2net", "tree3", "dissemination"] {
+        assert!(all.iter().any(|other| other == name), "{all:?}");
+    }
+    let few = "--nodes 8 --links 2 --repeats 2 --algorithm";
+    assert_eq!(names(&format!("{few} tree4")), ["tree4-2net"]);
+    assert_eq!(names(&format!("{few} dissemination")), ["dissemination"]);
+}
+
+#[test]
+fn a_shared_wire_collides_and_jitter_spreads_a_barrier() {
+    let one = |arguments: &str| {
+        let lines = barriers(&format!("--nodes 16 --algorithm dissemination {arguments}"));
+        assert_eq!(lines.len(), 1);
+        lines[0].clone()
+    };
+    let mean = |line: &serde_json::Value| number(&line["time_us"], "mean");
+    let (switch, hub, jitter) = (one(""), one("--hub"), one("--jitter 50"));
+    assert_eq!(number(&switch, "collisions"), 0.0);
+    assert!(number(&hub, "collisions") > 0.0 && mean(&hub) > mean(&switch), "{hub}");
+    let spread = |line| number(line, "rank_max_us") - number(line, "rank_min_us");
+    assert!(mean(&jitter) > mean(&switch) && spread(&jitter) > spread(&switch), "{jitter}");
+    // What is random is the seed's.
+    assert_eq!(one("--jitter 50 --seed 7"), one("--jitter 50 --seed 7"));
+    assert_ne!(one("--jitter 50 --seed 7"), jitter);
+}
+
+#[test]
+fn wrong_use_of_a_simulated_barrier_is_answered_by_what_is_possible() {
+    for (arguments, possible) in [
+        ("--nodes 8 --algorithm tree", "tree2 to tree64"),
+        ("--nodes 8 --algorithm sequencer-2net", "concurrent-2net"),
+        ("--nodes 0", "at least one rank"),
+        ("--nodes 99999999", "16777216"),
+        ("--nodes 2000 --hub", "1024"),
+        ("--nodes 8 --links 3", "1..=2"),
+        ("--nodes 8 --logp 1,2,3", "3,17.5,9.5,9"),
+        ("--nodes 8 --work=-1", "microseconds from 0"),
+        ("--nodes 8 --loss 101", "0 to 100"),
+        ("--nodes 8 --repeats 0", "at least one barrier"),
+        ("--nodes 8 --json --csv", "--csv"),
+        ("", "--nodes"),
+    ] {
+        let output = sim(&format!("barrier {arguments}"));
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {}", out(&output));
+        assert!(err(&output).contains(possible), "{arguments}: {}", err(&output));
+    }
+}

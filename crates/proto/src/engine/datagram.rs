@@ -7,7 +7,7 @@ use weft_wire::{
 
 use super::Engine;
 use super::hub::Hub;
-use super::row::{datagram_path, fill_row, short_path};
+use super::row::{datagram_path, fill_row, short_path, wires};
 use crate::event::{Cause, Row, SendError};
 use crate::peer::{State, bit};
 use crate::time::Instant;
@@ -206,6 +206,12 @@ impl Engine {
     /// no others.
     pub fn hear_groups(&mut self, tags: &[u16]) {
         self.hub.groups = tags.to_vec();
+    }
+
+    /// How many wires lead to `peer` now, of those that work.
+    pub fn wires(&self, peer: PeerId) -> usize {
+        let peer = self.peers.get(peer.index()).and_then(Option::as_ref);
+        peer.map_or(0, |peer| wires(&peer.paths, &self.hub).1)
     }
 
     /// Whether `peer` has said that it hears what is sent to everyone over `link`.

@@ -52,6 +52,13 @@ pub(super) fn datagram_path<'a>(
 /// but one.
 #[cold]
 fn wire_of(paths: &[Path], hub: &Hub, wire: u8) -> Option<u32> {
+    let (mut media, count) = wires(paths, hub);
+    media[..count].sort_unstable();
+    (count > 1).then(|| media[usize::from(wire) % count])
+}
+
+/// The wires to a peer that work, and how many they are.
+pub(super) fn wires(paths: &[Path], hub: &Hub) -> ([u32; PATHS_MAX], usize) {
     let medium = |p: &Path| hub.links[p.link.index()].spec.medium;
     let healthy = |p: &&Path| p.takes_words() && !p.suspect;
     let mut media = [0; PATHS_MAX];
@@ -62,8 +69,7 @@ fn wire_of(paths: &[Path], hub: &Hub, wire: u8) -> Option<u32> {
             count += 1;
         }
     }
-    media[..count].sort_unstable();
-    (count > 1).then(|| media[usize::from(wire) % count])
+    (media, count)
 }
 
 /// Fills `burst` with the datagrams of `row` from number `at` on, as far as the link takes them in

@@ -15,7 +15,7 @@ use weft::collective::{Algorithm, LogP, Mark, Target};
 use crate::queue::{Ns, Queue};
 use crate::rng::Rng;
 use host::{Host, Sending};
-use hub::{Frame, Hub, Ruling};
+use hub::{Frame, Hub, Outcome, Ruling};
 
 /// More stations than this were never allowed on one Ethernet.
 const HUB_MAX: u32 = 1024;
@@ -127,7 +127,7 @@ enum Event {
     Enter { rank: u32 },
     Arrive { from: u32, to: u32, number: u32, mark: Mark, link: u8 },
     Impatient { rank: u32, number: u32, tries: u8 },
-    Wire { frame: u32 },
+    Wire { station: u32 },
     Settled,
 }
 
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
             hosts,
             rounds: vec![Round::default(); options.repeats as usize],
             queue,
-            hub: options.hub.then(Hub::default),
+            hub: options.hub.then(|| Hub::new(n)),
             rng: Rng::new(options.seed),
             times: Histogram::new(3).expect("three digits are allowed"),
             sent: Vec::new(),
@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
                     self.arrive(from, to, u64::from(number), mark, link)?;
                 }
                 Event::Impatient { rank, number, tries } => self.impatient(rank, number, tries)?,
-                Event::Wire { frame } => self.on_wire(frame),
+                Event::Wire { station } => self.on_wire(station),
                 Event::Settled => self.settled(),
             }
         }
@@ -330,11 +330,12 @@ impl<'a> Run<'a> {
             Target::All => 0,
         };
         let at = self.hosts[from as usize].send(&Sending { now: self.queue.now(), link, o_s, g });
-        let frame = Frame { from, target, number, mark, tries: 0 };
+        let frame = Frame { from, target, number, mark };
         match &mut self.hub {
             Some(hub) => {
-                let frame = hub.keep(frame);
-                self.queue.at(at, Event::Wire { frame });
+                if hub.push(at, frame) {
+                    self.queue.at(at, Event::Wire { station: from });
+                }
             }
             None => self.carry(at, frame),
         }
@@ -369,10 +370,10 @@ impl<'a> Run<'a> {
     }
 
     /// A station has a frame for the shared wire.
-    fn on_wire(&mut self, frame: u32) {
+    fn on_wire(&mut self, station: u32) {
         let Some(hub) = &mut self.hub else { return };
-        match hub.attempt(self.queue.now(), frame) {
-            Ruling::Wait { until } => self.queue.at(until, Event::Wire { frame }),
+        match hub.attempt(self.queue.now(), station) {
+            Ruling::Wait { until } => self.queue.at(until, Event::Wire { station }),
             Ruling::Begin { settled } => self.queue.at(settled, Event::Settled),
             Ruling::Join => {}
         }
@@ -382,14 +383,13 @@ impl<'a> Run<'a> {
     fn settled(&mut self) {
         let Some(hub) = &mut self.hub else { return };
         let begun = hub.begun();
-        match hub.settle(&mut self.rng) {
-            Ok(frame) => self.carry(begun, frame),
-            Err(again) => {
-                self.report.collisions += 1;
-                for (at, frame) in again {
-                    self.queue.at(at, Event::Wire { frame });
-                }
-            }
+        let Outcome { carried, again } = hub.settle(&mut self.rng);
+        for (at, station) in again {
+            self.queue.at(at, Event::Wire { station });
+        }
+        match carried {
+            Some(frame) => self.carry(begun, frame),
+            None => self.report.collisions += 1,
         }
     }
 

@@ -437,6 +437,11 @@ impl Endpoint {
         self.station.lock().progress(now_ns())
     }
 
+    /// How many wires lead to `peer` now: 0 within a node, and for one that is not connected.
+    pub fn wires(&self, peer: u32) -> usize {
+        self.station.lock().device.wires(PeerId(peer))
+    }
+
     /// What the devices and links have done so far, by name, and the lengths of the queues.
     pub fn counters(&self) -> Counters {
         let work = self.station.lock();

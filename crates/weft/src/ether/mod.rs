@@ -422,6 +422,10 @@ impl Device for Ether {
         self.send_to_all(group, peers, row);
     }
 
+    fn wires(&self, peer: PeerId) -> usize {
+        self.engine.wires(peer)
+    }
+
     fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> bool {
         self.send_datagram(peer, Some(wire), bytes)
     }

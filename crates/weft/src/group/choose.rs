@@ -16,8 +16,9 @@ pub enum Way {
     Auto,
     /// One algorithm over all members, wherever they are.
     Flat(Algorithm),
-    /// The members of each node meet in shared memory; an algorithm between the first ones.
-    ByNode,
+    /// The members of each node meet in shared memory; an algorithm between the first ones: this
+    /// one, or what is held to be fastest.
+    ByNode(Option<Algorithm>),
     /// All members meet in shared memory: for those of one node.
     Shm,
 }
@@ -27,21 +28,31 @@ impl fmt::Display for Way {
         match self {
             Way::Auto => f.write_str("auto"),
             Way::Flat(algorithm) => write!(f, "{algorithm}"),
-            Way::ByNode => f.write_str("hierarchical"),
+            Way::ByNode(None) => f.write_str("hierarchical"),
+            Way::ByNode(Some(algorithm)) => write!(f, "hierarchical-{algorithm}"),
             Way::Shm => f.write_str("shm"),
         }
     }
 }
 
-impl FromStr for Way {
-    type Err = AlgorithmError;
+/// Why a name is not a way's.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}; other ways are auto, shm, hierarchical, and hierarchical-ALGORITHM")]
+pub struct WayError(AlgorithmError);
 
-    fn from_str(name: &str) -> Result<Way, AlgorithmError> {
+impl FromStr for Way {
+    type Err = WayError;
+
+    fn from_str(name: &str) -> Result<Way, WayError> {
+        let algorithm = |name: &str| name.parse::<Algorithm>().map_err(WayError);
         match name {
             "auto" => Ok(Way::Auto),
-            "hierarchical" => Ok(Way::ByNode),
+            "hierarchical" => Ok(Way::ByNode(None)),
             "shm" => Ok(Way::Shm),
-            _ => name.parse().map(Way::Flat),
+            _ => match name.strip_prefix("hierarchical-") {
+                Some(among) => algorithm(among).map(|among| Way::ByNode(Some(among))),
+                None => algorithm(name).map(Way::Flat),
+            },
         }
     }
 }
@@ -80,9 +91,13 @@ impl Plan {
         if let Way::Flat(algorithm) = way {
             return Plan { algorithm, tried: false, by_node: None, patience_ns };
         }
-        let algorithm = logp.map_or(CANDIDATES[0], |logp| cheapest(groups.len() as u32, logp));
+        let chosen = match (way, logp) {
+            (Way::ByNode(Some(algorithm)), _) => Some(algorithm),
+            (_, logp) => logp.map(|logp| cheapest(groups.len() as u32, logp)),
+        };
+        let algorithm = chosen.unwrap_or(CANDIDATES[0]);
         // Among two, whatever the algorithm, each tells the other at best.
-        let tried = logp.is_none() && groups.len() > 2;
+        let tried = chosen.is_none() && groups.len() > 2;
         let several = way != Way::Auto || groups.len() < nodes.len();
         Plan { algorithm, tried, by_node: several.then_some(groups), patience_ns }
     }
@@ -136,10 +151,36 @@ mod tests {
 
     #[test]
     fn names_there_and_back() {
-        for name in ["auto", "hierarchical", "shm", "dissemination", "tree4", "concurrent"] {
+        let plain = ["auto", "hierarchical", "shm", "dissemination", "tree4", "concurrent"];
+        let by_node = ["tree4", "nomial3", "dissemination2", "tree3-2net", "sequencer"];
+        let by_node = by_node.map(|among| format!("hierarchical-{among}"));
+        for name in plain.into_iter().chain(by_node.iter().map(String::as_str)) {
             assert_eq!(name.parse::<Way>().unwrap().to_string(), name);
         }
-        assert!("shm5".parse::<Way>().is_err());
+        for wrong in ["shm5", "hierarchical-", "hierarchical-auto", "hierarchicaltree4"] {
+            let error = wrong.parse::<Way>().unwrap_err().to_string();
+            assert!(
+                error.contains("hierarchical-") && error.contains("tree2 to tree64"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_first_ones_go_by_can_be_said() {
+        let nodes = [5, 9, 5, 7, 9];
+        let tree4 = Algorithm::Tree { arity: 4, links: 1 };
+        let logp = LogP { o_s: 1.0, l: 20.0, o_r: 0.01, g: 0.01 };
+        for logp in [None, Some(&logp)] {
+            let said = Plan::new(Way::ByNode(Some(tree4)), &nodes, logp);
+            assert_eq!((said.algorithm, said.tried), (tree4, false));
+            assert_eq!(said.by_node, Some(by_node(&nodes)));
+            let flat = Plan::new(Way::Flat(tree4), &nodes, logp);
+            let found = Plan::new(Way::ByNode(None), &nodes, logp);
+            assert_ne!(said.fingerprint(), flat.fingerprint());
+            assert_ne!(said.fingerprint(), found.fingerprint());
+        }
+        assert!(Plan::new(Way::ByNode(None), &nodes, None).tried);
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod team;
 use weft_wire::PeerId;
 
 pub use crate::collective::order::Delivery;
-pub use choose::{Way, by_node};
+pub use choose::{Way, WayError, by_node};
 pub use seat::{Broadcast, Seat};
 pub(crate) use table::Groups;
 pub(crate) use team::Outlet;

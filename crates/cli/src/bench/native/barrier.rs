@@ -22,8 +22,10 @@ use crate::plot::{self, Curve, Panel, What};
 pub struct BarrierArgs {
     #[command(flatten)]
     common: Common,
-    /// Ways, with commas: auto, hierarchical, dissemination[WAYS], treeK, nomialK, concurrent,
-    /// sequencer; or all of the usual ones
+    /// Ways, with commas: auto, shm, dissemination[WAYS], treeK[-2net], nomialK,
+    /// concurrent[-2net], sequencer; hierarchical, alone or, as hierarchical-tree4, with the
+    /// algorithm between nodes; or all of the usual ones, with -2net where two wires lead to each
+    /// node
     #[arg(long, default_value = "auto", value_delimiter = ',', value_name = "A")]
     algorithm: Vec<String>,
     /// Numbers of ranks, the first ones of the job; by default all of them, with --svg 2, 3, 4, 6,
@@ -48,12 +50,16 @@ const ROUNDS: u64 = 8;
 /// Barriers without work between them are timed so many at a time.
 const BATCH: u32 = 10;
 const TAG: u64 = 77;
+/// The name for the usual ways.
+const ALL: &str = "all";
 
 /// What one rank has measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Took {
     /// Of a barrier, us: shortest, half, 99 of 100, mean.
     spread: Spread,
+    /// The longest, us.
+    max: f64,
     /// Of the last block: when each barrier was left, ns of the monotonic clock.
     left_ns: Vec<u64>,
     /// Which boot of which kernel that clock is of.
@@ -65,9 +71,13 @@ struct Took {
 pub(super) struct Point {
     #[serde(flatten)]
     pub(super) figure: Figure,
-    /// The shortest and the longest of the ranks' means.
+    /// Of each rank its shortest and its longest barrier, the means over ranks, as MCD's authors
+    /// give them and `weft sim barrier`.
     rank_min_us: f64,
     rank_max_us: f64,
+    /// The least and the greatest of the ranks' means.
+    least_mean_us: f64,
+    greatest_mean_us: f64,
     /// From the first rank that leaves to the last, the mean; where all share a clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_skew_us: Option<f64>,
@@ -88,9 +98,15 @@ impl Point {
 /// # Errors
 /// When the job or a peer fails; [`CliError::Usage`] for options that make no sense.
 pub fn run(args: &BarrierArgs) -> Result<(), CliError> {
-    let ways = ways(&args.algorithm)?;
+    // What makes no sense is said before anything is opened.
+    ways(&args.algorithm, 1)?;
     let Rank { context, device, common, _job } = join(&args.common)?;
     let endpoint = Endpoint::new(context).map_err(failed)?;
+    let wires = match args.algorithm.iter().any(|name| name == ALL) {
+        true => wires(&endpoint).map_err(failed)?,
+        false => 1,
+    };
+    let ways = ways(&args.algorithm, wires)?;
     let sizes = sizes(args, endpoint.size())?;
     let mut points = Vec::new();
     for &size in &sizes {
@@ -113,13 +129,40 @@ pub fn run(args: &BarrierArgs) -> Result<(), CliError> {
     }
 }
 
-/// Reads the names of ways; each way comes once.
-pub(super) fn ways(names: &[String]) -> Result<Vec<Way>, CliError> {
+/// Over how many wires the nodes of the job reach each other, 1 or 2 (and more): rank 0 finds out,
+/// and tells the others.
+pub(super) fn wires(endpoint: &Endpoint) -> Result<u8, Error> {
+    let mut word = [1];
+    if endpoint.rank() != 0 {
+        endpoint.send(0, TAG, &word)?;
+        endpoint.recv(0, TAG, &mut word)?;
+        return Ok(word[0]);
+    }
+    let others = || 1..endpoint.size();
+    for rank in others() {
+        endpoint.recv(rank, TAG, &mut word)?;
+    }
+    let least = || others().map(|rank| endpoint.wires(rank)).filter(|&wires| wires > 0).min();
+    // A connection begins with one wire, and looks for the others.
+    let until = now_ns() + WARM_NS;
+    while least() == Some(1) && now_ns() < until {
+        endpoint.progress();
+        std::thread::yield_now();
+    }
+    word = [if least() > Some(1) { 2 } else { 1 }];
+    for rank in others() {
+        endpoint.send(rank, TAG, &word)?;
+    }
+    Ok(word[0])
+}
+
+/// Reads the names of ways; of all the usual ones those that want no more wires. Each comes once.
+fn ways(names: &[String], wires: u8) -> Result<Vec<Way>, CliError> {
     let mut all: Vec<Way> = Vec::new();
     for name in names {
-        let named = if name == "all" {
-            let one_link = Algorithm::USUAL.into_iter().filter(|a| a.links() == 1);
-            [Way::Auto, Way::ByNode].into_iter().chain(one_link.map(Way::Flat)).collect()
+        let named = if name == ALL {
+            let usual = Algorithm::USUAL.into_iter().filter(|a| a.links() <= wires);
+            [Way::Auto, Way::ByNode(None)].into_iter().chain(usual.map(Way::Flat)).collect()
         } else {
             vec![name.parse::<Way>().map_err(|e| CliError::Usage(e.to_string()))?]
         };
@@ -215,6 +258,7 @@ impl Contest<'_> {
     /// What came of it, at rank 0.
     fn point(mut self, plan: &Block, device: &str) -> Result<Option<Point>, Error> {
         self.took.spread = self.samples.spread();
+        self.took.max = self.samples.max_us();
         self.took.clock = clock();
         let endpoint = self.group.endpoint();
         if self.group.rank() != 0 {
@@ -223,7 +267,7 @@ impl Contest<'_> {
         }
         let mut all = vec![self.took];
         for rank in 1..plan.size {
-            let mut bytes = vec![0; 48 + 8 * plan.count as usize];
+            let mut bytes = vec![0; 8 * (WORDS + plan.count as usize)];
             let status = endpoint.recv(rank, TAG, &mut bytes)?;
             all.push(decode(&bytes[..status.len.min(bytes.len())]));
         }
@@ -321,9 +365,12 @@ fn clock() -> u64 {
         .fold(0, |h: u64, d| h.wrapping_mul(31).wrapping_add(u64::from(d)))
 }
 
+/// What a rank says before the times at which it left.
+const WORDS: usize = 6;
+
 fn encode(took: &Took) -> Vec<u8> {
     let Spread { min, p50, p99, mean } = took.spread;
-    let words = [min, p50, p99, mean].map(f64::to_bits);
+    let words: [u64; WORDS - 1] = [min, p50, p99, mean, took.max].map(f64::to_bits);
     let words = words.iter().chain([&took.clock]).chain(&took.left_ns);
     words.flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -331,20 +378,18 @@ fn encode(took: &Took) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Took {
     let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
     let mut next = || words.next().unwrap_or(0);
-    let [min, p50, p99, mean] = [next(), next(), next(), next()].map(f64::from_bits);
+    let [min, p50, p99, mean, max] = std::array::from_fn(|_| f64::from_bits(next()));
     let clock = next();
-    Took { spread: Spread { min, p50, p99, mean }, clock, left_ns: words.collect() }
+    Took { spread: Spread { min, p50, p99, mean }, max, clock, left_ns: words.collect() }
 }
 
 fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
-    let mean = |of: fn(&Spread) -> f64| {
-        all.iter().map(|took| of(&took.spread)).sum::<f64>() / all.len() as f64
-    };
+    let mean = |of: fn(&Took) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
     let spread = Spread {
         min: all.iter().map(|took| took.spread.min).fold(f64::INFINITY, f64::min),
-        p50: mean(|s| s.p50),
-        p99: mean(|s| s.p99),
-        mean: mean(|s| s.mean),
+        p50: mean(|took| took.spread.p50),
+        p99: mean(|took| took.spread.p99),
+        mean: mean(|took| took.spread.mean),
     };
     let means = || all.iter().map(|took| took.spread.mean);
     let name = way.to_string();
@@ -358,8 +403,10 @@ fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
             value: Value::TimeUs(spread),
             cpu_s_per_gb: None,
         },
-        rank_min_us: means().fold(f64::INFINITY, f64::min),
-        rank_max_us: means().fold(0.0, f64::max),
+        rank_min_us: mean(|took| took.spread.min),
+        rank_max_us: mean(|took| took.max),
+        least_mean_us: means().fold(f64::INFINITY, f64::min),
+        greatest_mean_us: means().fold(0.0, f64::max),
         exit_skew_us: skew_us(all),
     }
 }
@@ -398,6 +445,8 @@ fn table(points: &[Point]) -> Table {
         "p99",
         "rank min",
         "rank max",
+        "least mean",
+        "greatest mean",
         "exit skew",
         "/best",
     ]);
@@ -406,7 +455,9 @@ fn table(points: &[Point]) -> Table {
         let skew = point.exit_skew_us.map_or("-".into(), digits);
         let best = best_fixed(points, point.figure.ranks);
         let ratio = best.map_or("-".into(), |best| digits(s.mean / best));
-        let numbers = [s.mean, s.min, s.p50, s.p99, point.rank_min_us, point.rank_max_us];
+        let of_ranks = [point.rank_min_us, point.rank_max_us];
+        let means = [point.least_mean_us, point.greatest_mean_us];
+        let numbers = [s.mean, s.min, s.p50, s.p99].into_iter().chain(of_ranks).chain(means);
         let mut cells = vec![name(point).to_string(), point.figure.ranks.to_string()];
         cells.extend(numbers.map(digits));
         cells.extend([skew, ratio]);
@@ -440,7 +491,7 @@ mod tests {
 
     fn took(mean: f64, left_ns: &[u64], clock: u64) -> Took {
         let spread = Spread { min: 1.0, p50: 2.0, p99: 3.0, mean };
-        Took { spread, left_ns: left_ns.to_vec(), clock }
+        Took { spread, max: 2.0 * mean, left_ns: left_ns.to_vec(), clock }
     }
 
     #[test]
@@ -452,11 +503,25 @@ mod tests {
 
     #[test]
     fn a_way_that_is_named_twice_is_measured_once() {
-        let of = |names: &[&str]| ways(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+        let of = |names: &[&str]| ways(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>(), 1);
         let all = of(&["all"]).unwrap();
         assert_eq!(of(&["auto", "all", "auto"]).unwrap(), all);
-        assert_eq!(of(&["hierarchical", "all"]).unwrap()[..2], [Way::ByNode, Way::Auto]);
+        assert_eq!(of(&["hierarchical", "all"]).unwrap()[..2], [Way::ByNode(None), Way::Auto]);
         assert!(of(&["auto", "sideways"]).is_err());
+    }
+
+    #[test]
+    fn of_all_ways_those_for_two_wires_are_left_out_where_there_is_one() {
+        let names = |wires| {
+            let all = ways(&[ALL.to_string()], wires).unwrap();
+            all.iter().map(Way::to_string).collect::<Vec<_>>()
+        };
+        let two = ["tree3-2net".to_string(), "concurrent-2net".to_string()];
+        assert!(two.iter().all(|name| names(2).contains(name) && !names(1).contains(name)));
+        let chosen = ways(&["hierarchical-tree4".to_string()], 1).unwrap();
+        assert_eq!(chosen[0].to_string(), "hierarchical-tree4");
+        let error = ways(&["tree".to_string()], 1).unwrap_err().to_string();
+        assert!(error.contains("nomial3") && error.contains("hierarchical-"), "{error}");
     }
 
     #[test]
@@ -465,9 +530,11 @@ mod tests {
         assert_eq!(skew_us(&all), Some(3.0));
         assert_eq!(skew_us(&[all[0].clone(), took(1.0, &[1, 2], 8)]), None);
         let plan = Block { size: 2, work_ns: 0, count: 2 };
-        let point = point(Way::ByNode, &plan, "shm", &all);
-        assert_eq!((point.rank_min_us, point.rank_max_us, point.mean_us()), (1.0, 3.0, 2.0));
+        let point = point(Way::ByNode(None), &plan, "shm", &all);
+        assert_eq!((point.rank_min_us, point.mean_us(), point.rank_max_us), (1.0, 2.0, 4.0));
+        assert_eq!((point.least_mean_us, point.greatest_mean_us), (1.0, 3.0));
         let text = serde_json::to_string(&point).unwrap();
+        assert!(text.contains("\"rank_max_us\":4.0") && text.contains("\"least_mean_us\":1.0"));
         let read: Figure = serde_json::from_str(&text).unwrap();
         assert_eq!(read, point.figure, "it reads as a plain figure, too");
     }

@@ -11,7 +11,7 @@ use weft::error::Error;
 use weft::group::{Group, GroupOptions, Way};
 use weft_sys::clock::now_ns;
 
-use super::barrier::{Block, measure};
+use super::barrier::{Block, measure, wires};
 use super::messages::{self, Parameters};
 use super::{Common, Rank, failed, join};
 use crate::CliError;
@@ -58,6 +58,7 @@ struct Line {
 struct SizeLine {
     bench: &'static str,
     device: &'static str,
+    ranks: u32,
     bytes: u64,
     mode: &'static str,
     o_s_us: f64,
@@ -84,10 +85,10 @@ pub fn run(args: &LogpArgs) -> Result<(), CliError> {
         say(&common, device, endpoint.size(), &logp, rtt_us);
     }
     let plan = Block { size: endpoint.size(), work_ns: 30_000, count: 100 };
-    let one_link = || Algorithm::USUAL.into_iter().filter(|a| a.links() == 1);
-    let ways: Vec<Way> = one_link().map(Way::Flat).collect();
+    let algorithms = algorithms(wires(&endpoint).map_err(failed)?);
+    let ways: Vec<Way> = algorithms.iter().copied().map(Way::Flat).collect();
     let points = measure(&endpoint, &ways, &plan, common.ms, device).map_err(failed)?;
-    for (algorithm, point) in one_link().zip(&points) {
+    for (algorithm, point) in algorithms.iter().zip(&points) {
         let modelled = algorithm.cost(plan.size, &logp);
         let measured = point.mean_us();
         if common.json {
@@ -105,6 +106,13 @@ pub fn run(args: &LogpArgs) -> Result<(), CliError> {
         table.print();
     }
     by_size(&endpoint, &common, device, &args.bytes)
+}
+
+/// Those of which the model is held against what they take: the usual ones that want no more wires,
+/// and those whose cost the paper's formula gives.
+fn algorithms(wires: u8) -> Vec<Algorithm> {
+    let usual = Algorithm::USUAL.into_iter().filter(|a| a.links() <= wires);
+    usual.chain([3, 4].map(|arity| Algorithm::Nomial { arity })).collect()
 }
 
 /// Measures messages of these sizes, and writes on rank 0. G is the slope of g from the size
@@ -132,6 +140,7 @@ fn by_size(
             json_line(&SizeLine {
                 bench: "logp",
                 device,
+                ranks: endpoint.size(),
                 bytes,
                 mode: "message",
                 o_s_us: o_s,
