@@ -7,7 +7,7 @@ use std::thread;
 use weft::collective::Operator;
 use weft::collective::exchange::What;
 use weft::context::ContextOptions;
-use weft::endpoint::{Collective, Endpoint};
+use weft::endpoint::{Collective, Endpoint, Request};
 use weft::error::Error;
 use weft::group::{Group, GroupOptions};
 use weft::remote::{AtomicOp, Scalar, Windows};
@@ -128,6 +128,31 @@ fn summed(group: &Group<'_>, value: u64, count: usize) -> Result<u64, Error> {
     let (words, _) = row.as_chunks::<8>();
     assert!(words.iter().all(|word| word == &words[0]));
     Ok(u64::from_ne_bytes(words[0]))
+}
+
+/// Begins a sum of one word.
+fn start_sum(group: &Group<'_>, value: u64) -> Request {
+    let work = Buf::from_vec(value.to_ne_bytes().to_vec());
+    group.start_collective(&sum(1), Buf::empty(), work).unwrap()
+}
+
+#[test]
+fn reductions_of_groups_with_near_ids_do_not_meet() {
+    all(2, |endpoint, me, peers| {
+        let options = GroupOptions::default();
+        let [first, second] = [1, 2].map(|id| Group::with_id(endpoint, peers, id, &options));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert_eq!(summed(&first, 1, 1), Ok(2));
+        // Only within a group all start their operations in the same order.
+        let mut groups = [(&first, 10), (&second, 1000)];
+        if me == 1 {
+            groups.reverse();
+        }
+        for (value, request) in groups.map(|(group, value)| (value, start_sum(group, value))) {
+            let sum = endpoint.wait(request).unwrap().buffer;
+            assert_eq!(sum, (2 * value).to_ne_bytes());
+        }
+    });
 }
 
 #[test]

@@ -340,7 +340,7 @@ impl Drop for Group<'_> {
 }
 
 /// A hash that all members compute alike (FNV-1a, with a better last step).
-fn hash(before: u64, bytes: &[u8]) -> u64 {
+pub(crate) fn hash(before: u64, bytes: &[u8]) -> u64 {
     let mut h = before ^ 0xcbf2_9ce4_8422_2325;
     for byte in bytes {
         h = (h ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
