@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use weft::collective::Operator;
 use weft::collective::exchange::What;
@@ -200,5 +201,25 @@ fn a_failure_ends_the_reductions_of_its_group_and_of_no_other() {
             }
         }
         everyone.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_board_that_came_long_before_its_group_is_asked_for_again() {
+    let made = Barrier::new(2);
+    all(2, |endpoint, me, peers| {
+        let make = |id| Group::with_id(endpoint, peers, id, &GroupOptions::default()).unwrap();
+        let few = make(1000);
+        few.barrier().unwrap();
+        let first: Vec<Group<'_>> = (1..=70).filter(|_| me == 0).map(make).collect();
+        made.wait();
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_millis(50) {
+            endpoint.progress();
+        }
+        let others: Vec<Group<'_>> = (1..=70).filter(|_| me == 1).map(make).collect();
+        for group in first.iter().chain(&others) {
+            group.barrier().unwrap();
+        }
     });
 }
