@@ -129,10 +129,18 @@ impl Job {
 
     /// Takes the next line that begins so, and gives what follows there.
     pub fn says(&mut self, start: &str) -> String {
+        self.says_any(&[start]).1
+    }
+
+    /// As [`Job::says`], with one of several beginnings; also says with which.
+    pub fn says_any(&mut self, starts: &[&str]) -> (usize, String) {
         let give_up = Instant::now() + PATIENCE;
+        let start = starts.join(" or ");
         loop {
-            if let Some(at) = self.pending.iter().position(|l| l.starts_with(start)) {
-                return self.pending.remove(at)[start.len()..].trim().to_string();
+            for (which, start) in starts.iter().enumerate() {
+                if let Some(at) = self.pending.iter().position(|l| l.starts_with(start)) {
+                    return (which, self.pending.remove(at)[start.len()..].trim().to_string());
+                }
             }
             match self.from.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.take(line),

@@ -309,6 +309,11 @@ impl Device for Composite {
         self.devices[at].lend_board(group, peers)
     }
 
+    fn lend_board_again(&mut self, group: u64, peer: PeerId) -> bool {
+        let at = self.of(peer);
+        at.is_some_and(|at| self.devices[at].lend_board_again(group, peer))
+    }
+
     fn take_board(&mut self, peer: PeerId, group: u64) -> Option<Board> {
         let at = self.of(peer)?;
         self.devices[at].take_board(peer, group)

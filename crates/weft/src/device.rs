@@ -314,6 +314,12 @@ pub trait Device: Send {
         Err(Error::os("sharing a board", "this device shares no memory"))
     }
 
+    /// Gives a board that this process has made to `peer` once more, which has not got it: it keeps
+    /// only some for groups that it has not made yet. `false`: there is none.
+    fn lend_board_again(&mut self, _group: u64, _peer: PeerId) -> bool {
+        false
+    }
+
     /// The board that `peer` has made for a group; `None`: it has not come yet.
     fn take_board(&mut self, _peer: PeerId, _group: u64) -> Option<Board> {
         None

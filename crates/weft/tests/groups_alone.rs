@@ -3,11 +3,12 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use weft::collective::Operator;
 use weft::collective::exchange::What;
 use weft::context::ContextOptions;
-use weft::endpoint::{Collective, Endpoint};
+use weft::endpoint::{Collective, Endpoint, Request};
 use weft::error::Error;
 use weft::group::{Group, GroupOptions};
 use weft::remote::{AtomicOp, Scalar, Windows};
@@ -130,6 +131,31 @@ fn summed(group: &Group<'_>, value: u64, count: usize) -> Result<u64, Error> {
     Ok(u64::from_ne_bytes(words[0]))
 }
 
+/// Begins a sum of one word.
+fn start_sum(group: &Group<'_>, value: u64) -> Request {
+    let work = Buf::from_vec(value.to_ne_bytes().to_vec());
+    group.start_collective(&sum(1), Buf::empty(), work).unwrap()
+}
+
+#[test]
+fn reductions_of_groups_with_near_ids_do_not_meet() {
+    all(2, |endpoint, me, peers| {
+        let options = GroupOptions::default();
+        let [first, second] = [1, 2].map(|id| Group::with_id(endpoint, peers, id, &options));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert_eq!(summed(&first, 1, 1), Ok(2));
+        // Only within a group all start their operations in the same order.
+        let mut groups = [(&first, 10), (&second, 1000)];
+        if me == 1 {
+            groups.reverse();
+        }
+        for (value, request) in groups.map(|(group, value)| (value, start_sum(group, value))) {
+            let sum = endpoint.wait(request).unwrap().buffer;
+            assert_eq!(sum, (2 * value).to_ne_bytes());
+        }
+    });
+}
+
 #[test]
 fn reductions_of_overlapping_groups_do_not_meet() {
     all(5, |endpoint, me, peers| {
@@ -175,5 +201,96 @@ fn a_failure_ends_the_reductions_of_its_group_and_of_no_other() {
             }
         }
         everyone.barrier().unwrap();
+    });
+}
+
+fn is_gone<T>(result: Result<T, Error>, peer: u32) -> bool {
+    matches!(result, Err(Error::PeerDead { peer: dead, .. }) if dead.0 == peer)
+}
+
+#[test]
+fn whoever_waits_for_one_that_left_is_told_so() {
+    // Barriers that the first one has left before, and whether others make the group after that.
+    for (done, late) in [(0, false), (3, false), (0, true)] {
+        let made = Barrier::new(3);
+        all(3, |endpoint, me, peers| {
+            let make = || Group::with_id(endpoint, peers, 7, &GroupOptions::default()).unwrap();
+            let group = (!late || me == 0).then(make);
+            for _ in 0..done {
+                group.as_ref().unwrap().barrier().unwrap();
+            }
+            made.wait();
+            if me == 0 {
+                drop(group);
+                return;
+            }
+            if late {
+                let told = Instant::now();
+                while told.elapsed() < Duration::from_millis(50) {
+                    endpoint.progress();
+                }
+            }
+            let group = group.unwrap_or_else(make);
+            assert!(is_gone(group.broadcast(0, &mut [0; 9]), peers[0]));
+            let error = group.barrier();
+            assert!(is_gone(error.clone(), peers[0]), "{error:?}");
+            assert_eq!(group.barrier(), error, "and so for ever");
+            // Not in the way of those who stay.
+            let mut data = [me as u8; 3];
+            group.broadcast(1, &mut data).unwrap();
+            assert_eq!(data, [1; 3]);
+        });
+    }
+}
+
+#[test]
+fn one_that_left_without_a_message_gives_no_numbers() {
+    let left = Barrier::new(3);
+    all(3, |endpoint, me, peers| {
+        let group = Group::with_id(endpoint, peers, 8, &GroupOptions::default()).unwrap();
+        group.barrier().unwrap();
+        if me == 0 {
+            drop(group);
+            left.wait();
+            return;
+        }
+        left.wait();
+        group.cast(&[me as u8]).unwrap();
+        let mut senders = [(); 2].map(|()| group.deliver().unwrap().sender);
+        senders.sort_unstable();
+        assert_eq!(senders, [1, 2]);
+    });
+}
+
+#[test]
+fn a_farewell_of_a_group_that_was_is_none_of_the_next_with_its_id() {
+    all(2, |endpoint, me, peers| {
+        for round in 0..20 {
+            let group = Group::with_id(endpoint, peers, 9, &GroupOptions::default()).unwrap();
+            if round % 2 == me {
+                thread::sleep(Duration::from_millis(2));
+            }
+            group.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_board_that_came_long_before_its_group_is_asked_for_again() {
+    let made = Barrier::new(2);
+    all(2, |endpoint, me, peers| {
+        let make = |id| Group::with_id(endpoint, peers, id, &GroupOptions::default()).unwrap();
+        let few = make(1000);
+        few.barrier().unwrap();
+        let first: Vec<Group<'_>> = (1..=70).filter(|_| me == 0).map(make).collect();
+        made.wait();
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_millis(50) {
+            endpoint.progress();
+        }
+        let others: Vec<Group<'_>> = (1..=70).filter(|_| me == 1).map(make).collect();
+        for group in first.iter().chain(&others) {
+            group.barrier().unwrap();
+        }
     });
 }

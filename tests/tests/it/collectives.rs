@@ -1,6 +1,6 @@
 //! Collective operations of real processes, on one node and on several.
 
-use weft_tests::job::{Cluster, Job, KILL, signal};
+use weft_tests::job::{Cluster, Job, KILL, run_in, signal};
 
 use super::{RANK, WEFT};
 
@@ -102,5 +102,19 @@ fn a_group_outlives_its_sequencers() {
         }
         job.grows("@3 rounds", 20);
         job.grows("@2 rounds", 20);
+    }
+}
+
+#[test]
+fn where_one_cable_of_many_fails_all_that_stay_agree() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=3,topology=mesh") else { return };
+    let mut job = role(Some(&lab), 3, &["outlive"], &[]);
+    (0..3).for_each(|rank| job.grows(&format!("@{rank} rounds"), 20));
+    run_in(&lab.node(0), "ip", &["link", "set", "to1a", "down"]);
+    // One of the two at its ends has no part in the group any more, and is told so.
+    let (out, why) = job.says_any(&["@0 error", "@1 error"]);
+    assert!(why.contains("this very process"), "{why}");
+    for rank in [1 - out, 2] {
+        job.grows(&format!("@{rank} rounds"), 20);
     }
 }

@@ -337,6 +337,30 @@ fn a_death_that_another_member_tells_of_is_told_by_name() {
 }
 
 #[test]
+fn a_root_that_has_left_gives_nothing_more_and_is_named() {
+    let through = AtomicU64::new(0);
+    each(ether(3, Some("loss=5%,seed=6")), |endpoint| {
+        let group = Group::all(endpoint, &GroupOptions::default()).unwrap();
+        let mut data = [endpoint.rank() as u8; 5000];
+        group.broadcast(0, &mut data).unwrap();
+        assert_eq!(data, [0; 5000]);
+        if endpoint.rank() == 0 {
+            drop(group);
+        } else {
+            let error = group.broadcast(0, &mut data).unwrap_err();
+            assert!(matches!(error, Error::PeerDead { peer: PeerId(0), .. }), "{error}");
+            assert!(error.to_string().contains("has left the group"), "{error}");
+            data.fill(endpoint.rank() as u8);
+            group.broadcast(1, &mut data).unwrap();
+            assert_eq!(data, [1; 5000]);
+        }
+        // Nobody ends before that, which would tell the others as well.
+        through.fetch_add(1, Ordering::SeqCst);
+        until(endpoint, || through.load(Ordering::SeqCst) == 3);
+    });
+}
+
+#[test]
 fn members_that_do_not_agree_are_told() {
     each(ether(2, None), |endpoint| {
         let name = if endpoint.rank() == 0 { "dissemination" } else { "tree3" };

@@ -35,7 +35,8 @@ pub enum Algorithm {
         /// Over how many links the ranks are spread, 1 or 2.
         links: u8,
     },
-    /// All tell the sequencer of a group, which gives the release its place in the group's order.
+    /// All tell the sequencer of a group, which tells all by one multicast. The release has no
+    /// place in the order of the group's messages.
     Sequencer,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Team {
     pub(crate) members: Option<Arc<[u32]>>,
     /// [`JOB`], or the group's.
     id: u64,
-    /// The tag of all messages of one operation.
+    /// The tag of all messages of one operation; in [`Known`] that of the one before the first.
     tag: u64,
 }
 
@@ -157,7 +157,9 @@ const SCRATCH_KEPT: (usize, usize) = (4, 1 << 20);
 impl Collectives {
     fn known(&mut self, id: u64, members: impl FnOnce() -> Option<Arc<[u32]>>) -> &mut Known {
         self.teams.entry(id).or_insert_with(|| {
-            let team = Team { members: members(), id, tag: 0 };
+            // Near ids give tags that are far apart, so the numbers of two teams do not meet.
+            let tag = crate::group::hash(0, &id.to_le_bytes());
+            let team = Team { members: members(), id, tag };
             Known { team, started: 0, broken: None }
         })
     }
@@ -188,8 +190,7 @@ impl Collectives {
 
     fn next(known: &mut Known) -> Team {
         known.started += 1;
-        // Ids are random, so the numbers of two teams do not meet.
-        Team { tag: known.team.id.wrapping_add(known.started), ..known.team.clone() }
+        Team { tag: known.team.tag.wrapping_add(known.started), ..known.team.clone() }
     }
 
     /// Forgets a group.

@@ -40,6 +40,7 @@ impl EndpointWork {
                     None if envelope.kind == Kind::GROUP => {
                         self.groups.note(peer, payload);
                         self.groups.take(&mut *self.device, peer);
+                        self.pass_on();
                     }
                     None if envelope.kind == Kind::ANSWER => {
                         answered(&mut self.ops, peer, &envelope, payload);
@@ -113,6 +114,7 @@ impl EndpointWork {
         let mut lost = Vec::new();
         self.groups.gone(&mut *self.device, peer, &error);
         self.dead.push((peer, error.clone()));
+        self.pass_on();
         // With the last of the others gone, nobody is left to meet a receive from anyone.
         let alone = self.dead.len() >= self.others;
         let hopeless = |want: &Want| want.source.map_or(alone, |source| source == peer);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weft_proto::msg::matching::Want;
 use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId};
@@ -52,6 +53,7 @@ impl Endpoint {
         for (peer, why) in dead {
             groups.gone_of(&mut **device, slot, peer, &why);
         }
+        work.pass_on();
         Some(slot)
     }
 
@@ -171,7 +173,9 @@ impl Endpoint {
         let ended = lend(|loans| {
             let buf = loans.fill(data);
             let from = Source::Rank(peer.0);
-            self.wait(self.start_receive(from, envelope.tag.into(), envelope.kind, buf))
+            let request = self.start_receive(from, envelope.tag.into(), envelope.kind, buf);
+            self.station.lock().end_broadcasts(slot, root);
+            self.wait(request)
         });
         let sent = match ended {
             Ok(completion) => completion.status.len,
@@ -248,6 +252,9 @@ impl Endpoint {
 
     pub(crate) fn group_cast(&self, slot: usize, bytes: &[u8]) -> Result<(), Error> {
         self.wait_group(|work, now_ns| {
+            if let Some(why) = work.groups.outcast(slot) {
+                return Some(Err(why.clone()));
+            }
             match work.ordered(slot, now_ns, |machine, out| machine.cast(bytes, out)) {
                 Some(true) => Some(Ok(())),
                 Some(false) => {
@@ -290,6 +297,40 @@ impl Endpoint {
 }
 
 impl EndpointWork {
+    /// Sends on what members of groups are to be told of others, and ends what waits for a
+    /// broadcast of one that has left.
+    pub(super) fn pass_on(&mut self) {
+        let envelope = Envelope { kind: Kind::GROUP, ..Envelope::default() };
+        for (peer, word) in std::mem::take(&mut self.groups.words) {
+            // Who is gone needs no word.
+            let _ = self.send_copy(peer, &envelope, &word);
+        }
+        for (id, peer, why) in std::mem::take(&mut self.groups.has_left) {
+            self.end_broadcasts_of(id, peer, &why);
+        }
+    }
+
+    /// As [`EndpointWork::end_broadcasts_of`], if the member with that rank has left the group.
+    fn end_broadcasts(&mut self, slot: usize, root: u32) {
+        let Some(why) = self.groups.has_left(slot, root).cloned() else { return };
+        let team = self.groups.team_at(slot).map(|(id, peers)| (id, peers[root as usize]));
+        if let Some((id, peer)) = team {
+            self.end_broadcasts_of(id, peer, &why);
+        }
+    }
+
+    /// Ends receives of a group's broadcasts by messages of `peer`, of which none comes any more.
+    fn end_broadcasts_of(&mut self, id: u64, peer: PeerId, why: &Error) {
+        let hopeless = |want: &Want| {
+            want.kind == Kind::BROADCAST && want.tag == id && want.source == Some(peer)
+        };
+        let mut lost = Vec::new();
+        self.matcher.cancel_all(|want, _| hopeless(want), |_, slot| lost.push(slot));
+        for slot in lost {
+            self.ops.end(slot, Err(why.clone()));
+        }
+    }
+
     #[inline]
     fn enter(&mut self, slot: usize, now_ns: u64) -> Result<(), Error> {
         self.groups.tell_time(now_ns);
@@ -323,6 +364,9 @@ impl EndpointWork {
         now_ns: u64,
     ) -> Result<Option<u32>, Error> {
         let mut next = |work: &mut EndpointWork| {
+            if let Some(why) = work.groups.outcast(slot) {
+                return Err(why.clone());
+            }
             let found = work.ordered(slot, now_ns, |machine, out| {
                 machine.deliver(into, out).map(Ok).or_else(|| machine.hopeless().map(Err))
             });

@@ -121,6 +121,14 @@ impl EndpointWork {
             calls: 0,
         };
         for early in early {
+            if let Early::Message { peer, envelope, payload } = &early
+                && envelope.kind == Kind::GROUP
+            {
+                work.groups.note(*peer, payload);
+                work.groups.take(&mut *work.device, *peer);
+                work.device.hold(*peer, false);
+                continue;
+            }
             let (source, message) = match early {
                 Early::Message { peer, envelope, payload } => {
                     (peer, Unexpected::Stored { envelope, payload })

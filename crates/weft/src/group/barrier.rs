@@ -3,13 +3,12 @@
 //! Where several members share a node it can have two parts: the members of each node meet (see
 //! `node`), and the first member of each takes part in a barrier of the first ones.
 
-use weft_wire::PeerId;
-
 use super::among::Among;
 use super::choose::Plan;
-use super::heading::{HEADING_LEN, kind};
+use super::farewell::{Farewell, told_of};
+use super::heading::kind;
 use super::node::Node;
-use super::part::{BODY_LEN, Count, Said, Word, datagram, what};
+use super::part::{Count, Said, Word, datagram, what};
 use super::patience::Asking;
 use super::team::{Outlet, Team};
 use crate::collective::Barrier;
@@ -42,6 +41,8 @@ pub(super) struct Run {
     error: Option<Error>,
     /// Who was found gone first, by rank in the group.
     gone: Option<u32>,
+    /// Who has left first, in good order.
+    left: Option<u32>,
     pub(super) count: Count,
 }
 
@@ -66,6 +67,7 @@ impl Run {
             asking: Asking::new(plan.patience_ns),
             error: None,
             gone: None,
+            left: None,
             count: Count::default(),
         }
     }
@@ -115,6 +117,7 @@ impl Run {
     #[inline(always)]
     pub(super) fn enter(&mut self, out: &mut Outlet<'_>) -> Result<(), Error> {
         if let Some(error) = &self.error {
+            self.gone = self.gone.or(self.left);
             return Err(error.clone());
         }
         if self.is_inside() {
@@ -212,14 +215,6 @@ impl Run {
     /// Takes a datagram of a barrier, or a message. `false`: it makes no sense.
     #[inline(always)]
     pub(super) fn take(&mut self, from: u32, which: u8, word: Word, out: &mut Outlet<'_>) -> bool {
-        if word.what == what::LEFT {
-            self.finish(word.number, out);
-            let gone = word.slot.wrapping_sub(1);
-            if let Some(&peer) = out.team.peers.get(gone as usize) {
-                self.fail(told_of(peer, from, out), Some(gone));
-            }
-            return true;
-        }
         let (count, own) = (&mut self.count, self.number);
         let taken = match (which, &mut self.among, &mut self.node) {
             (kind::NODE_BARRIER, _, Some(node)) => node.take(from, word, own, out, count),
@@ -230,6 +225,18 @@ impl Run {
             self.advance(out);
         }
         taken
+    }
+
+    /// A member has left the group, as its `word` says: it enters no barrier any more.
+    pub(super) fn left_by(&mut self, from: u32, word: Word, why: &Error, out: &mut Outlet<'_>) {
+        self.finish(word.number, out);
+        let gone = word.slot.wrapping_sub(1);
+        if let Some(&peer) = out.team.peers.get(gone as usize) {
+            self.fail(told_of(peer, from, out.device), Some(gone));
+        }
+        let missing = self.is_inside().then_some(from);
+        self.fail(why.clone(), missing);
+        self.left = self.left.or(Some(from));
     }
 
     /// Somebody has left barrier `number`: so all have entered it, and it is over.
@@ -275,19 +282,9 @@ impl Run {
     }
 
     /// What is said to all at the end, so that nobody waits for a datagram that was lost, and that
-    /// they name who was missing, not who gave up because of that. Nothing where there is nothing
-    /// to say.
-    pub(super) fn farewell(&self, team: &Team) -> Option<[u8; HEADING_LEN + BODY_LEN]> {
-        if self.count.left == 0 && self.gone.is_none() {
-            return None;
-        }
+    /// they name who was missing, not who gave up because of that.
+    pub(super) fn farewell(&self, team: &Team) -> Farewell {
         let gone = self.gone.map_or(0, |rank| rank + 1);
-        Some(datagram(team, kind::BARRIER, what::LEFT, self.count.left, gone))
+        datagram(team, kind::BARRIER, what::LEFT, self.count.left, gone)
     }
-}
-
-#[cold]
-fn told_of(peer: PeerId, by: u32, out: &Outlet<'_>) -> Error {
-    let name = out.device.peer_name(peer);
-    Error::PeerDead { peer, name, why: format!("member {by} has found it gone") }
 }

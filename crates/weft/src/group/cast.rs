@@ -364,6 +364,13 @@ impl Machine for Cast {
         self.due(out);
     }
 
+    fn cast_out(&mut self, why: &Error, out: &mut Outlet<'_>) {
+        let me = self.me;
+        for rank in (0..self.size).filter(|rank| *rank != me) {
+            self.gone(rank, why, out);
+        }
+    }
+
     fn may_leave(&self) -> bool {
         self.sender.as_ref().is_none_or(Sender::is_idle)
     }

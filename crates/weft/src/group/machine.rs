@@ -26,6 +26,9 @@ pub(crate) trait Machine: Any + Send {
     /// A member is gone and will send nothing more.
     fn gone(&mut self, rank: u32, why: &Error, out: &mut Outlet<'_>);
 
+    /// Other members have found this one gone: it does nothing any more.
+    fn cast_out(&mut self, why: &Error, out: &mut Outlet<'_>);
+
     /// Whether no other member needs this one any more.
     fn may_leave(&self) -> bool;
 

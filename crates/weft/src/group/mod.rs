@@ -9,7 +9,8 @@
 //! that they are for. A barrier's are repaired from state alone (see
 //! [`collective`](crate::collective)); without loss there is no frame but what tells the others.
 //! Only the end is different: whoever drops a group says by a message, which arrives, how far it
-//! got, so that nobody waits for what was lost when nobody is there to ask any more.
+//! got, so that nobody waits for what was lost when nobody is there to ask any more. And so does
+//! who finds another member gone.
 //!
 //! | file | concern |
 //! |---|---|
@@ -20,6 +21,7 @@
 //! | `node` | how the members of a node meet in it |
 //! | `cast`, `ordered` | reliable broadcast, and messages in one order, on real wires |
 //! | `machine`, `gone` | what such a machine is; which members it has lost |
+//! | `farewell` | what members tell each other of who has left or is gone |
 //! | `seat` | a group apart from its endpoint, and waits in parts, for boundaries |
 //! | `table` | the groups of an endpoint |
 
@@ -27,6 +29,7 @@ mod among;
 mod barrier;
 pub(crate) mod cast;
 mod choose;
+mod farewell;
 mod gone;
 mod heading;
 mod machine;
@@ -220,7 +223,8 @@ impl<'e> Group<'e> {
     ///
     /// # Errors
     /// [`Error::PeerDead`] or [`Error::PeerClosed`] with the rank, in the job, of the first member
-    /// that was found gone: then no barrier of this group ends any more. [`Error::InBarrier`];
+    /// that was found gone or has left the group (this process's own, if others have found it
+    /// gone): then no barrier of this group ends any more. [`Error::InBarrier`];
     /// [`Error::BadGroup`] where a member has chosen another [`Way`].
     pub fn barrier(&self) -> Result<(), Error> {
         self.endpoint.group_barrier(self.slot)
@@ -259,7 +263,8 @@ impl Group<'_> {
     /// may change its own; up to 64 KiB that is at once.
     ///
     /// # Errors
-    /// [`Error::PeerDead`] or [`Error::PeerClosed`] if the root is gone; [`Error::Mismatch`] if it
+    /// [`Error::PeerDead`] or [`Error::PeerClosed`] if the root is gone, or has left the group, or
+    /// others have found this process gone; [`Error::Mismatch`] if it
     /// broadcasts something else; [`Error::BadGroup`] if there is no such member. Other members'
     /// deaths hold nobody up.
     pub fn broadcast(&self, root: u32, data: &mut [u8]) -> Result<(), Error> {
@@ -280,7 +285,8 @@ impl Group<'_> {
     /// [`Group::deliver`] can be behind what that gives.
     ///
     /// # Errors
-    /// [`Error::NoRequest`] for a group that has ended.
+    /// [`Error::NoRequest`] for a group that has ended; [`Error::PeerDead`] with this process's own
+    /// number if other members have found it gone.
     pub fn cast(&self, bytes: &[u8]) -> Result<(), Error> {
         self.endpoint.group_cast(self.slot, bytes)
     }
@@ -292,7 +298,7 @@ impl Group<'_> {
     ///
     /// # Errors
     /// When all other members are gone and nothing is under way: how the last of them was found
-    /// gone.
+    /// gone, or that it has left. As for [`Group::cast`].
     pub fn deliver(&self) -> Result<Delivery, Error> {
         let mut bytes = Vec::new();
         let sender = self.deliver_into(&mut bytes)?;
@@ -340,7 +346,7 @@ impl Drop for Group<'_> {
 }
 
 /// A hash that all members compute alike (FNV-1a, with a better last step).
-fn hash(before: u64, bytes: &[u8]) -> u64 {
+pub(crate) fn hash(before: u64, bytes: &[u8]) -> u64 {
     let mut h = before ^ 0xcbf2_9ce4_8422_2325;
     for byte in bytes {
         h = (h ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

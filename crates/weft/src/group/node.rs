@@ -124,6 +124,11 @@ impl Node {
     #[cold]
     fn look_for_board(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
         if let Some(board) = out.device.take_board(self.part.peers[0], out.team.id) {
+            // No barrier ends without this process, so it was given twice to a group that had the
+            // same id.
+            if board.opened() > 0 || self.pair && board.told(1) > 0 {
+                return;
+            }
             self.means = Means::Board(board);
             self.settle(number, out, sent);
         }
@@ -207,6 +212,10 @@ impl Node {
             // The only one that it can be asked of has the lowest rank, so the others follow it.
             (what::ASK_BOARD, Means::Datagrams) if self.first && at > 0 => {
                 self.say(what::NO_BOARD, at as usize - 1, out);
+            }
+            (what::ASK_BOARD, Means::Board(_)) if self.first && at > 0 => {
+                let asker = self.part.others[at as usize - 1];
+                out.device.lend_board_again(out.team.id, asker);
             }
             (what::NO_BOARD, Means::Awaited) if at == 0 => {
                 self.means = Means::Datagrams;

@@ -11,9 +11,6 @@ use crate::error::Error;
 /// The kind of its datagrams.
 pub(crate) const KIND: u8 = super::heading::kind::MACHINES + 1;
 
-/// In a datagram's `what`: the sender leaves the group.
-const LEAVES: u8 = 1;
-
 /// See the module's page.
 pub(crate) struct Ordered {
     me: u32,
@@ -276,15 +273,10 @@ impl Ordered {
 const FRAMES_MAX: usize = 4;
 
 impl Machine for Ordered {
-    fn take(&mut self, from: u32, what: u8, payload: &[u8], now_ns: u64) {
-        if what == LEAVES {
-            self.bury(from, now_ns);
-            self.left_by(from);
-        } else {
-            let member = self.member(now_ns);
-            for frame in frames(payload).map_while(|frame| Frame::decode(frame).ok()) {
-                member.take(from, &frame, now_ns);
-            }
+    fn take(&mut self, from: u32, _what: u8, payload: &[u8], now_ns: u64) {
+        let member = self.member(now_ns);
+        for frame in frames(payload).map_while(|frame| Frame::decode(frame).ok()) {
+            member.take(from, &frame, now_ns);
         }
         self.look(now_ns);
     }
@@ -303,12 +295,17 @@ impl Machine for Ordered {
         self.pump(out);
     }
 
+    fn cast_out(&mut self, _why: &Error, _out: &mut Outlet<'_>) {
+        // Alone it would give numbers that nobody else has.
+        (self.member, self.deadline_ns) = (None, u64::MAX);
+    }
+
     fn may_leave(&self) -> bool {
         self.member.as_ref().is_none_or(Member::may_leave)
     }
 
     fn farewell(&mut self, _rank: u32) -> Option<(u8, Vec<u8>)> {
-        self.member.as_ref().map(|_| (LEAVES, Vec::new()))
+        None
     }
 }
 
@@ -321,12 +318,4 @@ fn frames(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = after;
         Some(frame)
     })
-}
-
-impl Ordered {
-    /// A member has left in good order.
-    fn left_by(&mut self, rank: u32) {
-        let why = "it has left the group, and so have all others: nobody is left to send anything";
-        self.gone.note(rank, || Error::BadGroup { why: why.into() });
-    }
 }

@@ -25,6 +25,8 @@ pub(super) mod what {
     /// The sender has opened the board's barrier, and cannot wake all of the others: the node's
     /// first member can.
     pub(in crate::group) const RING: u8 = 8;
+    /// The sender has found a member gone: sent as a message. Instead of a slot: that one's rank.
+    pub(in crate::group) const GONE: u8 = 9;
 }
 
 pub(super) fn encode(mark: Mark, word: u32) -> (u8, u32) {

@@ -1,13 +1,15 @@
 //! The groups of an endpoint: who is given what has come, and whose time it is.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use weft_wire::PeerId;
 
 use super::barrier::Run;
 use super::cast::{self, Cast};
 use super::choose::Plan;
+use super::farewell::Farewell;
+use super::gone::Gone;
 use super::heading::{Heading, kind};
 use super::machine::Machine;
 use super::ordered::{self, Ordered};
@@ -22,6 +24,11 @@ pub(crate) struct Member {
     pub(super) barrier: Run,
     /// What else the group does, by the kind of its datagrams.
     machines: Vec<(u8, Box<dyn Machine>)>,
+    /// Who takes no part any more, and why; and who among them has said that it leaves.
+    pub(super) lost: Gone,
+    pub(super) left: Vec<PeerId>,
+    /// Others have found this process gone.
+    pub(super) outcast: Option<Error>,
 }
 
 /// What has come for groups, and was not taken.
@@ -35,9 +42,9 @@ struct Refused {
 
 /// See the module's page.
 pub(crate) struct Groups {
-    members: Vec<Option<Box<Member>>>,
+    pub(super) members: Vec<Option<Box<Member>>>,
     /// The ids of those in `members`.
-    ids: Vec<u64>,
+    pub(super) ids: Vec<u64>,
     /// How many groups of the same members were made.
     made: HashMap<u64, u32>,
     /// When [`Groups::due`] wants to be called.
@@ -53,7 +60,15 @@ pub(crate) struct Groups {
     /// Counts barriers that ended, well or not, so that whoever polls knows when to stop.
     pub(crate) ends: u64,
     /// What barriers of groups that are gone have sent.
-    past: Count,
+    pub(super) past: Count,
+    /// What members have said of groups that are not made here yet.
+    pub(super) early: VecDeque<(PeerId, Heading, Word)>,
+    /// Members of groups that were here, by the group's id, whose farewell has not come yet.
+    pub(super) staying: VecDeque<(u64, PeerId)>,
+    /// What is to be told for certain.
+    pub(crate) words: Vec<(PeerId, Farewell)>,
+    /// Who has left which group since this was emptied.
+    pub(crate) has_left: Vec<(u64, PeerId, Error)>,
 }
 
 impl Default for Groups {
@@ -70,23 +85,33 @@ impl Default for Groups {
             looking: false,
             ends: 0,
             past: Default::default(),
+            early: VecDeque::new(),
+            staying: VecDeque::new(),
+            words: Vec::new(),
+            has_left: Vec::new(),
         }
     }
 }
 
 /// A group opened for something to be done with it.
-struct Opened<'a> {
-    barrier: &'a mut Run,
-    machines: &'a mut Vec<(u8, Box<dyn Machine>)>,
-    out: Outlet<'a>,
+pub(super) struct Opened<'a> {
+    pub(super) barrier: &'a mut Run,
+    pub(super) machines: &'a mut Vec<(u8, Box<dyn Machine>)>,
+    pub(super) lost: &'a mut Gone,
+    pub(super) out: Outlet<'a>,
 }
 
 impl Groups {
     #[inline]
-    fn open<'a>(&'a mut self, device: &'a mut dyn Device, slot: usize) -> Option<Opened<'a>> {
-        let Member { team, barrier, machines } = self.members.get_mut(slot)?.as_deref_mut()?;
+    pub(super) fn open<'a>(
+        &'a mut self,
+        device: &'a mut dyn Device,
+        slot: usize,
+    ) -> Option<Opened<'a>> {
+        let member = self.members.get_mut(slot)?.as_deref_mut()?;
+        let Member { team, barrier, machines, lost, .. } = member;
         let (scratch, now_ns) = (&mut self.scratch, self.now_ns);
-        Some(Opened { barrier, machines, out: Outlet { device, team, scratch, now_ns } })
+        Some(Opened { barrier, machines, lost, out: Outlet { device, team, scratch, now_ns } })
     }
 
     /// An id from the members' numbers, and how many groups of the very same there were before.
@@ -122,7 +147,8 @@ impl Groups {
             (cast::KIND, Box::new(Cast::new(rank, size)) as Box<dyn Machine>),
             (ordered::KIND, Box::new(Ordered::new(rank, size))),
         ]);
-        let member = Some(Box::new(Member { team, barrier, machines }));
+        let (lost, left, outcast) = (Gone::new(size), Vec::new(), None);
+        let member = Some(Box::new(Member { team, barrier, machines, lost, left, outcast }));
         let slot = match self.members.iter().position(Option::is_none) {
             Some(free) => {
                 self.members[free] = member;
@@ -139,33 +165,16 @@ impl Groups {
         if let Some(Opened { barrier, mut out, .. }) = self.open(device, slot) {
             barrier.prepare(&mut out);
         }
+        self.take_early(device, slot);
         Some(slot)
     }
 
     /// Tells the device what this process is in.
-    fn hear(&self, device: &mut dyn Device) {
+    pub(super) fn hear(&self, device: &mut dyn Device) {
         let mut tags: Vec<u16> = self.members.iter().flatten().map(|m| m.team.tag).collect();
         tags.sort_unstable();
         tags.dedup();
         device.hear_groups(&tags);
-    }
-
-    /// Forgets a group; what its members are to be told for certain, and who they are.
-    pub(crate) fn remove(
-        &mut self,
-        device: &mut dyn Device,
-        slot: usize,
-    ) -> Option<(Vec<PeerId>, Vec<u8>)> {
-        let member = self.members.get_mut(slot)?.take()?;
-        self.ids[slot] = 0;
-        device.drop_board(member.team.id);
-        self.hear(device);
-        let count = member.barrier.count;
-        self.past.told += count.told;
-        self.past.asked += count.asked;
-        self.past.left += count.left;
-        let farewell = member.barrier.farewell(&member.team)?;
-        Some((member.team.others, farewell.to_vec()))
     }
 
     pub(crate) fn member(&self, slot: usize) -> Option<&Member> {
@@ -306,9 +315,12 @@ impl Groups {
         };
         let Heading { rank: from, kind: which, what, .. } = *heading;
         let member = self.members.get_mut(slot).and_then(Option::as_deref_mut);
-        let Some(Member { team, machines, .. }) = member else { return false };
+        let Some(Member { team, machines, outcast, .. }) = member else { return false };
         if team.peers.get(from as usize) != Some(&peer) || from == team.rank {
             return false;
+        }
+        if outcast.is_some() {
+            return true;
         }
         let Some(at) = machines.iter().position(|(k, _)| *k == which) else { return false };
         machines[at].1.take(from, what, payload, self.now_ns);
@@ -334,6 +346,9 @@ impl Groups {
         heading: &Heading,
         word: Word,
     ) -> bool {
+        if word.is_of_member() {
+            return self.take_word(device, peer, heading, word);
+        }
         let Some(slot) = self.ids.iter().position(|&id| id == heading.group) else {
             self.refused.strange += 1;
             return true;
@@ -369,7 +384,7 @@ impl Groups {
         let (mut next_ns, now) = (u64::MAX, self.now_ns);
         for slot in 0..self.members.len() {
             let Some(opened) = self.open(&mut *device, slot) else { continue };
-            let Opened { barrier, machines, mut out } = opened;
+            let Opened { barrier, machines, mut out, .. } = opened;
             barrier.due(&mut out);
             next_ns = next_ns.min(barrier.deadline_ns());
             for (_, machine) in machines {
@@ -384,6 +399,7 @@ impl Groups {
 
     /// A peer is gone: no barrier with it ends any more.
     pub(crate) fn gone(&mut self, device: &mut dyn Device, peer: PeerId, why: &Error) {
+        self.staying.retain(|(_, stays)| *stays != peer);
         for slot in 0..self.members.len() {
             self.gone_of(&mut *device, slot, peer, why);
         }
@@ -398,12 +414,9 @@ impl Groups {
         peer: PeerId,
         why: &Error,
     ) {
-        let Some(Opened { barrier, machines, mut out }) = self.open(device, slot) else { return };
-        let Some(rank) = out.team.peers.iter().position(|p| *p == peer) else { return };
-        barrier.fail(why.clone(), Some(rank as u32));
-        for (_, machine) in machines {
-            machine.gone(rank as u32, why, &mut out);
-        }
+        let Some((_, peers)) = self.team_at(slot) else { return };
+        let Some(rank) = peers.iter().position(|p| *p == peer) else { return };
+        self.lose(device, slot, rank as u32, why);
     }
 
     /// Datagrams of broadcasts, fragments among them that went again, and datagrams of ordered
@@ -445,7 +458,7 @@ impl Groups {
 }
 
 #[cold]
-fn other_plan(peer: PeerId) -> Error {
+pub(super) fn other_plan(peer: PeerId) -> Error {
     let why = format!(
         "rank {peer} has chosen another way for its barriers: give all members the same one, and \
          the same WEFT_BARRIER"

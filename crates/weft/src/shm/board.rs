@@ -36,6 +36,8 @@ pub(super) fn receive(line: &mut Line, group: u64, fds: &[OwnedFd]) {
     let Some(fd) = fds.first() else { return };
     match attach(fd.as_fd()) {
         Ok(board) => {
+            // Whoever misses one asks for it again.
+            line.boards.retain(|(known, _)| *known != group);
             if line.boards.len() == MAX_BOARDS {
                 line.boards.remove(0);
             }
@@ -88,8 +90,23 @@ impl Shm {
         Some(boards.remove(found).1)
     }
 
+    /// Gives a board again to one that asks for it; `false`: there is none.
+    pub(super) fn lend_again(&mut self, group: u64, peer: PeerId) -> bool {
+        let Some(lent) = self.lent.iter_mut().find(|lent| lent.group == group) else {
+            return false;
+        };
+        if !lent.waiting.contains(&peer) {
+            lent.waiting.push(peer);
+        }
+        self.give_boards();
+        true
+    }
+
     pub(super) fn drop_lent(&mut self, group: u64) {
         self.lent.retain(|lent| lent.group != group);
+        for line in self.peers.iter_mut().filter_map(|peer| peer.line.as_mut()) {
+            line.boards.retain(|(known, _)| *known != group);
+        }
     }
 
     pub(super) fn ring_all(&mut self, peers: &[PeerId]) -> bool {

@@ -417,6 +417,10 @@ impl Device for Shm {
         self.lend(group, peers)
     }
 
+    fn lend_board_again(&mut self, group: u64, peer: PeerId) -> bool {
+        self.lend_again(group, peer)
+    }
+
     fn take_board(&mut self, peer: PeerId, group: u64) -> Option<Board> {
         self.take_lent(peer, group)
     }

@@ -23,6 +23,8 @@ struct World {
     idle: u64,
     /// Who dies, and after how many steps of the run.
     deaths: Vec<(u32, u64)>,
+    /// Between whom a cable is pulled, and after how many steps.
+    cuts: Vec<(u32, u32, u64)>,
     limits: Limits,
     /// Bytes of a datagram.
     datagram: usize,
@@ -40,6 +42,7 @@ impl World {
             jitter_ns: 60_000,
             idle: 1,
             deaths: Vec::new(),
+            cuts: Vec::new(),
             limits,
             datagram: DATAGRAM,
         }
@@ -55,8 +58,9 @@ struct Run {
     now: u64,
     members: Vec<Member>,
     dead: Vec<bool>,
-    /// Which deaths each member has been told of is in the members; these are still to be told.
-    untold: Vec<(u64, u32, u32)>,
+    /// Which deaths each member has been told of is in the members; these are still to be told:
+    /// when, to whom, whose, and by whom (by itself what it finds out).
+    untold: Vec<(u64, u32, u32, u32)>,
     flights: Vec<Flight>,
     cast: Vec<u64>,
     delivered: Vec<Vec<Delivery>>,
@@ -94,7 +98,7 @@ impl Run {
     fn carry(&mut self, from: u32, to: u32, bytes: &[u8]) {
         let copies = 1 + u64::from(self.rng.below(100) < self.world.double_percent);
         for _ in 0..copies {
-            if self.rng.below(100) >= self.world.loss_percent {
+            if !self.is_cut(from, to) && self.rng.below(100) >= self.world.loss_percent {
                 let at = self.now + 10_000 + self.rng.below(self.world.jitter_ns + 1);
                 self.flights.push((at, from, to, bytes.to_vec()));
             }
@@ -128,6 +132,38 @@ impl Run {
         true
     }
 
+    /// Whether no frame gets from one to the other any more.
+    fn is_cut(&self, from: u32, to: u32) -> bool {
+        let cut = |&(a, b, when)| when <= self.steps && [(a, b), (b, a)].contains(&(from, to));
+        self.world.cuts.iter().any(cut)
+    }
+
+    fn will_tell(&mut self, rank: u32, who: u32, by: u32) {
+        let at = self.now + self.rng.below(3_000_000);
+        self.untold.push((at, rank, who, by));
+    }
+
+    /// A member learns that another is gone, and tells all others, as a group does: whoever hears
+    /// it of itself gives up, and says so.
+    fn is_told(&mut self, rank: u32, who: u32, by: u32) {
+        let dead = |who: u32| self.members[rank as usize].dead[who as usize];
+        if self.dead[rank as usize] || dead(by) || dead(who) {
+            return;
+        }
+        if rank == who {
+            self.dead[rank as usize] = true;
+        } else {
+            self.members[rank as usize].bury(who, self.now);
+        }
+        for other in (0..self.world.size).filter(|other| *other != rank) {
+            if !self.is_cut(rank, other) {
+                self.will_tell(other, who, rank);
+            }
+        }
+        self.collect(rank);
+        self.step();
+    }
+
     /// Counts a step, and lets those die whose time has come.
     fn step(&mut self) {
         self.steps += 1;
@@ -135,10 +171,14 @@ impl Run {
             let (who, when) = self.world.deaths[at];
             if when == self.steps {
                 self.dead[who as usize] = true;
-                for rank in 0..self.world.size {
-                    let at = self.now + self.rng.below(3_000_000);
-                    self.untold.push((at, rank, who));
-                }
+                (0..self.world.size).for_each(|rank| self.will_tell(rank, who, rank));
+            }
+        }
+        for at in 0..self.world.cuts.len() {
+            let (a, b, when) = self.world.cuts[at];
+            if when == self.steps {
+                self.will_tell(a, b, a);
+                self.will_tell(b, a, b);
             }
         }
     }
@@ -160,20 +200,14 @@ impl Run {
             }
         }
         let mut told = Vec::new();
-        self.untold.retain(|&(at, rank, who)| {
+        self.untold.retain(|&(at, rank, who, by)| {
             let due = at <= now;
             if due {
-                told.push((rank, who));
+                told.push((rank, who, by));
             }
             !due
         });
-        for (rank, who) in told {
-            if !self.dead[rank as usize] {
-                self.members[rank as usize].bury(who, now);
-                self.collect(rank);
-                self.step();
-            }
-        }
+        told.into_iter().for_each(|(rank, who, by)| self.is_told(rank, who, by));
     }
 
     fn collect(&mut self, me: u32) {
@@ -212,7 +246,8 @@ impl Run {
         };
         let far = live.iter().map(|rank| self.delivered[*rank as usize].len());
         let even = far.clone().min() == far.max();
-        let deaths = self.world.deaths.iter().all(|(_, when)| *when <= self.steps);
+        let deaths = self.world.deaths.iter().all(|(_, when)| *when <= self.steps)
+            && self.world.cuts.iter().all(|(.., when)| *when <= self.steps);
         let quiet = live.iter().all(|rank| self.members[*rank as usize].deadline_ns().is_none());
         live.iter().all(done) && even && self.untold.is_empty() && (quiet || deaths)
     }

@@ -1,0 +1,212 @@
+//! Who takes no part in a group any more: what members tell each other of that. They do so by
+//! messages, which arrive.
+//!
+//! A member that leaves tells all others, whatever it has done in the group. One that finds another
+//! gone tells all others, which take that one for gone as well, and tell it on. So all that stay
+//! agree, also where nothing but the cable between two of them has failed: of those two one, or
+//! each by another member, is found gone, and is told so; it says that to all, and has no part in
+//! the group any more.
+//!
+//! A word may come before its group is made here: it is kept.
+
+use weft_wire::PeerId;
+
+use super::gone::Gone;
+use super::heading::{HEADING_LEN, Heading, kind};
+use super::part::{BODY_LEN, Word, datagram, what};
+use super::table::{Groups, Member, Opened, other_plan};
+use super::team::Team;
+use crate::device::Device;
+use crate::error::Error;
+
+/// A word as bytes.
+pub(crate) type Farewell = [u8; HEADING_LEN + BODY_LEN];
+
+/// Most words that are kept for groups that are not made here yet.
+const EARLY_MAX: usize = 1024;
+
+/// Most members of groups that were here whose farewell is still awaited.
+const STAYING_MAX: usize = 4096;
+
+impl Word {
+    /// Whether it is about a member, not about a barrier.
+    #[inline(always)]
+    pub(super) fn is_of_member(self) -> bool {
+        matches!(self.what, what::LEFT | what::GONE)
+    }
+}
+
+#[cold]
+pub(super) fn told_of(peer: PeerId, by: u32, device: &dyn Device) -> Error {
+    let name = device.peer_name(peer);
+    Error::PeerDead { peer, name, why: format!("member {by} says so") }
+}
+
+/// Words to all that are still there, that the member with that rank is not.
+fn gone(team: &Team, lost: &Gone, rank: u32) -> Vec<(PeerId, Farewell)> {
+    let word = datagram(team, kind::BARRIER, what::GONE, 0, rank);
+    let stays = |r: &u32| *r != team.rank && lost.why(*r).is_none();
+    (0..team.size()).filter(stays).map(|r| (team.peers[r as usize], word)).collect()
+}
+
+impl Groups {
+    /// Takes what a member says of itself or another; `false`: it makes no sense.
+    #[cold]
+    pub(super) fn take_word(
+        &mut self,
+        device: &mut dyn Device,
+        peer: PeerId,
+        heading: &Heading,
+        word: Word,
+    ) -> bool {
+        let (id, from) = (heading.group, heading.rank);
+        if let Some(at) = self.staying.iter().position(|known| *known == (id, peer)) {
+            // Of a group that was here; there may be another with its id by now.
+            if word.what == what::LEFT {
+                self.staying.remove(at);
+            }
+            return true;
+        }
+        let Some(slot) = self.ids.iter().position(|known| *known == id) else {
+            if self.early.len() == EARLY_MAX {
+                self.early.pop_front();
+            }
+            self.early.push_back((peer, *heading, word));
+            return true;
+        };
+        let Some(Member { team, lost, left, .. }) = self.members[slot].as_deref_mut() else {
+            return false;
+        };
+        if team.peers.get(from as usize) != Some(&peer) || from == team.rank {
+            return false;
+        }
+        let known = lost.why(from).is_some();
+        if word.what == what::LEFT && !left.contains(&peer) {
+            left.push(peer);
+        }
+        match (word.what, team.peers.get(word.slot as usize)) {
+            // What it says has no weight any more.
+            _ if known => {}
+            (what::LEFT, _) => self.left_by(device, slot, heading, word),
+            (_, None) => return false,
+            _ if word.slot == team.rank => self.cast_out(device, slot, from),
+            (_, Some(&gone)) => {
+                let why = told_of(gone, from, device);
+                self.lose(device, slot, word.slot, &why);
+            }
+        }
+        self.ends += 1;
+        true
+    }
+
+    /// Takes what came before the group at `slot` was made.
+    pub(super) fn take_early(&mut self, device: &mut dyn Device, slot: usize) {
+        let id = self.ids[slot];
+        let mut at = 0;
+        while let Some((peer, heading, word)) = self.early.get(at).copied() {
+            if heading.group == id {
+                self.early.remove(at);
+                self.take_word(device, peer, &heading, word);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// A member has left in good order.
+    fn left_by(&mut self, device: &mut dyn Device, slot: usize, heading: &Heading, word: Word) {
+        let Some(opened) = self.open(device, slot) else { return };
+        let Opened { barrier, machines, lost, mut out } = opened;
+        let (from, peer) = (heading.rank, out.team.peers[heading.rank as usize]);
+        if heading.plan != out.team.plan {
+            barrier.fail(other_plan(peer), None);
+        }
+        let name = out.device.peer_name(peer);
+        let why = Error::PeerDead { peer, name, why: "it has left the group".into() };
+        lost.note(from, || why.clone());
+        barrier.left_by(from, word, &why, &mut out);
+        for (_, machine) in machines {
+            machine.gone(from, &why, &mut out);
+        }
+        self.has_left.push((heading.group, peer, why));
+        // Machines may have something to do soon.
+        self.next_ns = 0;
+    }
+
+    /// A member is found gone, here or by another one: all others are told, and it itself.
+    pub(super) fn lose(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error) {
+        let Some(opened) = self.open(device, slot) else { return };
+        let Opened { barrier, machines, lost, mut out } = opened;
+        if rank == out.team.rank || lost.why(rank).is_some() {
+            return;
+        }
+        barrier.fail(why.clone(), Some(rank));
+        for (_, machine) in machines {
+            machine.gone(rank, why, &mut out);
+        }
+        let words = gone(out.team, lost, rank);
+        lost.note(rank, || why.clone());
+        self.words.extend(words);
+        self.next_ns = 0;
+    }
+
+    /// This process was found gone by another member.
+    fn cast_out(&mut self, device: &mut dyn Device, slot: usize, by: u32) {
+        let Some(opened) = self.open(device, slot) else { return };
+        let Opened { barrier, machines, lost, mut out } = opened;
+        let peer = out.team.peers[out.team.rank as usize];
+        // Who does not listen to the one that has told it must hear it as well.
+        let words = gone(out.team, lost, out.team.rank);
+        let why = format!(
+            "members of a group, {by} among them, have found this very process gone, so it takes \
+             no part in that group any more: see whether a cable or a link has failed"
+        );
+        let why = Error::PeerDead { peer, name: "this process".into(), why };
+        barrier.fail(why.clone(), None);
+        for (_, machine) in machines {
+            machine.cast_out(&why, &mut out);
+        }
+        if let Some(member) = self.members[slot].as_deref_mut()
+            && member.outcast.is_none()
+        {
+            member.outcast = Some(why);
+            self.words.extend(words);
+        }
+    }
+
+    /// Forgets a group; what its members are to be told for certain, and who they are.
+    pub(crate) fn remove(
+        &mut self,
+        device: &mut dyn Device,
+        slot: usize,
+    ) -> Option<(Vec<PeerId>, Farewell)> {
+        let member = self.members.get_mut(slot)?.take()?;
+        self.ids[slot] = 0;
+        let Member { team, barrier, left, .. } = *member;
+        device.drop_board(team.id);
+        self.hear(device);
+        self.past.told += barrier.count.told;
+        self.past.asked += barrier.count.asked;
+        self.past.left += barrier.count.left;
+        for peer in team.others.iter().filter(|peer| !left.contains(peer)) {
+            if self.staying.len() == STAYING_MAX {
+                self.staying.pop_front();
+            }
+            self.staying.push_back((team.id, *peer));
+        }
+        let farewell = barrier.farewell(&team);
+        Some((team.others, farewell))
+    }
+
+    /// Why this process has no part in a group any more, if so.
+    pub(crate) fn outcast(&self, slot: usize) -> Option<&Error> {
+        self.member(slot)?.outcast.as_ref()
+    }
+
+    /// Why a member, by its rank in the group, has left in good order, if so.
+    pub(crate) fn has_left(&self, slot: usize, rank: u32) -> Option<&Error> {
+        let Member { team, left, lost, .. } = self.member(slot)?;
+        let peer = team.peers.get(rank as usize)?;
+        lost.why(rank).filter(|_| left.contains(peer))
+    }
+}
