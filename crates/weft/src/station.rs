@@ -32,11 +32,6 @@ const SLEEP_NS: u64 = 500_000_000;
 /// A caller who polls for ever gives the processor away after so many polls that found nothing.
 const IDLE_ROUNDS: u32 = 16;
 
-/// After so many polls that found nothing, such a caller waits for something long, and pauses for
-/// so many spin-loop hints at each: some tenths of a microsecond.
-const CALM_ROUNDS: u32 = 64;
-const CALM_HINTS: u32 = 16;
-
 /// The longest sleep within a call that was only to look whether something is there: the caller may
 /// hold a lock of its own meanwhile.
 const IDLE_SLEEP_NS: u64 = 1_000_000;
@@ -312,10 +307,6 @@ impl<W: Work> Station<W> {
     /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row.
     #[inline]
     pub(crate) fn idle(&self, rounds: u32) -> bool {
-        if rounds > CALM_ROUNDS {
-            // The core may be half of one, whose other half copies what is waited for.
-            (0..CALM_HINTS).for_each(|_| std::hint::spin_loop());
-        }
         (!self.may_spin() || rounds.is_multiple_of(IDLE_ROUNDS)) && self.idle_now(rounds)
     }
 
