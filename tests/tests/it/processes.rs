@@ -265,6 +265,18 @@ fn a_process_that_computes_is_not_dead() {
     near.ends_well();
 }
 
+#[test]
+fn a_process_that_computes_with_a_message_in_hand_is_not_dead() {
+    let Some(lab) = cluster("nodes=2") else { return };
+    let limit = ("WEFT_PEER_LIMIT_S", "1");
+    let jobs = ["packet", "udp", "tso", "packet,udp,tso"]
+        .map(|links| two(Some(&lab), &["hold", "5"], &[limit, ("WEFT_LINKS", links)]));
+    for mut job in jobs {
+        job.says("@0 got answer");
+        job.ends_well();
+    }
+}
+
 /// A counter of a rank, as told at the end.
 fn counter(said: &str, rank: u32, name: &str) -> u64 {
     let start = format!("@{rank} counter {name} ");

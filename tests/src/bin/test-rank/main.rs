@@ -81,8 +81,10 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
     let number = |at: usize, default: u64| -> Result<u64, Failure> {
         Ok(arguments.get(at).map(|a| a.parse()).transpose()?.unwrap_or(default))
     };
-    if role == "twice" {
-        return limits::open_twice();
+    match role {
+        "twice" => return limits::open_twice(),
+        "hold" => return talk::hold(number(0, 6)?),
+        _ => {}
     }
     let rank = Rank::open()?;
     match role {

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use weft::context::{Context, ContextOptions};
+use weft::wireup::Job;
+
 use super::{Failure, Rank};
 
 const LENGTHS: [usize; 8] = [0, 1, 100, 1500, 9000, 16 << 10, 100_000, 3 << 20];
@@ -65,6 +68,38 @@ pub fn serve(rank: &Rank) -> Result<(), Failure> {
     }
     rank.say("complete");
     rank.tell_counters();
+    Ok(())
+}
+
+/// Rank 1 computes for so many seconds with a message in its hand, then with room that it has
+/// reserved for one, while rank 0 waits for its word.
+pub fn hold(seconds: u64) -> Result<(), Failure> {
+    let mut job = Job::from_env()?;
+    let mut context = Context::open(&mut job, &ContextOptions::from_env()?)?;
+    let compute = || {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(seconds) / 2 {
+            std::hint::spin_loop();
+        }
+    };
+    if context.rank() == 0 {
+        context.send(1, 0, b"question")?;
+        println!("@0 waits");
+        let answer = context.recv()?.to_vec();
+        println!("@0 got {}", String::from_utf8_lossy(&answer));
+        context.send(1, 1, b"thanks")?;
+        return Ok(());
+    }
+    let question = context.recv()?;
+    println!("@1 computes");
+    compute();
+    assert_eq!(*question, *b"question");
+    drop(question);
+    let mut answer = context.reserve(0, 6)?;
+    compute();
+    answer.bytes().copy_from_slice(b"answer");
+    answer.send_tagged(1);
+    assert_eq!(*context.recv()?, *b"thanks");
     Ok(())
 }
 
