@@ -130,19 +130,22 @@ fn one_ring(c: &mut Context, ms: u64) -> Result<Spread, Error> {
         }
     }
     let mut samples = Samples::new();
-    // The first round finds the ways; it is no part of the figure.
-    c.send(next, GO, &token)?;
-    drop(c.recv()?);
-    let mut before = now_ns();
-    let warm = before + ms * 100_000;
-    let until = before + ms * 1_100_000;
-    while before < until {
+    let round = |c: &mut Context| -> Result<u64, Error> {
         c.send(next, GO, &token)?;
         drop(c.recv()?);
-        let now = now_ns();
-        if before >= warm {
-            samples.record(now - before, u64::from(c.size()));
-        }
+        Ok(now_ns())
+    };
+    // The first round finds the ways; it is no part of the figure.
+    let mut before = round(c)?;
+    let warm = before + ms * 100_000;
+    while before < warm {
+        before = round(c)?;
+    }
+    // One at least, however long a round takes.
+    let until = before + (ms * 1_000_000).max(1);
+    while before < until {
+        let now = round(c)?;
+        samples.record(now - before, u64::from(c.size()));
         before = now;
     }
     c.send(next, LAST, &token)?;
