@@ -97,18 +97,6 @@ impl PacketLink {
         head(to, self.mac, self.ethertype)
     }
 
-    /// Looks after the interface now and then while nothing arrives.
-    #[cold]
-    fn look_after(&mut self) -> Result<(), LinkError> {
-        if !self.watch.take_fresh() {
-            return Ok(());
-        }
-        // An error that waits, which is what an outage leaves behind, would keep the descriptor
-        // readable, and a sleeper awake. What it says shows in the interface's state.
-        let _ = self.socket.take_error();
-        self.watch.news()
-    }
-
     /// Sorts out why the kernel did not take a frame.
     #[cold]
     fn refused(&mut self, cause: io::Error) -> Result<(), LinkError> {
@@ -212,7 +200,7 @@ impl Link for PacketLink {
         self.idle += 1;
         if self.idle >= IDLE_POLLS {
             self.idle = 0;
-            self.look_after()?;
+            self.watch.look_after(|| self.socket.take_error())?;
         }
         Ok(false)
     }

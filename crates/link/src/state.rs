@@ -95,6 +95,25 @@ impl StateWatch {
         }
     }
 
+    /// Looks after the interface, for a link that does so now and then while nothing arrives.
+    /// `take_error` asks its socket: an error that waits there, which is what an outage leaves
+    /// behind, would keep the descriptor readable, and a sleeper awake. What it says shows in the
+    /// interface's state.
+    ///
+    /// # Errors
+    /// As for [`StateWatch::news`].
+    #[cold]
+    pub(crate) fn look_after(
+        &self,
+        take_error: impl FnOnce() -> Option<io::Error>,
+    ) -> Result<(), LinkError> {
+        if !self.take_fresh() {
+            return Ok(());
+        }
+        take_error();
+        self.news()
+    }
+
     /// An error the first time after the interface was found down or gone, then none until it has
     /// been found up again.
     pub(crate) fn news(&self) -> Result<(), LinkError> {

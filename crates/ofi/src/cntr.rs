@@ -113,14 +113,12 @@ pub fn open(
     if flags != 0 {
         return Err(Fail::BAD_FLAGS);
     }
-    // A counter can be waited for whatever it was opened with.
-    let object = if object == FI_WAIT_NONE { FI_WAIT_UNSPEC } else { object };
     let counter = Counter {
         value: AtomicU64::new(0),
         errors: AtomicU64::new(0),
         bytes: events == FI_CNTR_EVENTS_BYTES,
         seen: AtomicU64::new(u64::MAX),
-        sources: Sources::new(object, domain.threads)?,
+        sources: Sources::waitable(object, domain.threads)?,
     };
     let handle = fid_cntr { fid: head(FI_CLASS_CNTR, context, &OPS), ops: table(&CNTR_OPS) };
     Ok(give(Cntr { handle, counter: Arc::new(counter), _domain: Arc::clone(domain) }))

@@ -129,9 +129,7 @@ impl Events {
 /// `fi_eq_open`.
 pub fn open(attr: Option<&fi_eq_attr>, context: *mut c_void) -> Result<*mut fid_eq, Fail> {
     let object = attr.map_or(FI_WAIT_UNSPEC, |attr| attr.wait_obj);
-    // Events can be waited for whatever the queue was opened with.
-    let object = if object == FI_WAIT_NONE { FI_WAIT_UNSPEC } else { object };
-    let events = Events { list: Mutex::default(), sources: Sources::new(object, true)? };
+    let events = Events { list: Mutex::default(), sources: Sources::waitable(object, true)? };
     let handle = fid_eq { fid: head(FI_CLASS_EQ, context, &OPS), ops: table(&EQ_OPS) };
     Ok(give(Eq { handle, events: Arc::new(events) }))
 }

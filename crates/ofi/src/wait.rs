@@ -60,6 +60,15 @@ impl Sources {
         })
     }
 
+    /// As [`Sources::new`], for what can be waited for whatever it was opened with.
+    ///
+    /// # Errors
+    /// As for [`Sources::new`].
+    pub fn waitable(object: fi_wait_obj, threads: bool) -> Result<Sources, Fail> {
+        let object = if object == FI_WAIT_NONE { FI_WAIT_UNSPEC } else { object };
+        Sources::new(object, threads)
+    }
+
     /// Depends on one more.
     pub fn add(&self, live: &Arc<Live>) {
         let mut list = self.list.enter();

@@ -201,11 +201,8 @@ impl TsoLink {
     #[inline]
     fn found_nothing(&mut self) -> Result<bool, LinkError> {
         self.idle = self.idle.wrapping_add(1);
-        if self.idle.is_multiple_of(STATE_EVERY) && self.watch.take_fresh() {
-            // It would keep the descriptor readable, and a sleeper awake. What it is about shows in
-            // the interface's state.
-            let _ = self.socket.take_error();
-            self.watch.news()?;
+        if self.idle.is_multiple_of(STATE_EVERY) {
+            self.watch.look_after(|| self.socket.take_error())?;
         }
         Ok(false)
     }

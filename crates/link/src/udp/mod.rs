@@ -199,7 +199,7 @@ impl UdpLink {
         }
         self.idle = self.idle.wrapping_add(1);
         if self.idle.is_multiple_of(STATE_EVERY) {
-            self.look_after()?;
+            self.watch.look_after(|| None)?;
         }
         if std::mem::take(&mut self.roused) || self.last == Ear::Group {
             return Ok(self.receive_elsewhere());
@@ -222,12 +222,6 @@ impl UdpLink {
 
     fn receive_elsewhere(&mut self) -> bool {
         self.others().into_iter().any(|ear| self.receive(ear))
-    }
-
-    /// Looks after the interface now and then while nothing arrives.
-    #[cold]
-    fn look_after(&mut self) -> Result<(), LinkError> {
-        if self.watch.take_fresh() { self.watch.news() } else { Ok(()) }
     }
 
     /// Receives from one of the sockets.

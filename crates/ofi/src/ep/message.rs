@@ -171,7 +171,7 @@ impl Ep {
             return Err(Fail::BAD_FLAGS);
         }
         let envelope = message.envelope();
-        let copy = (flags & FI_INJECT != 0).then(|| copied(buf)).transpose()?.map(Buf::from_vec);
+        let copy = (flags & FI_INJECT != 0).then(|| copied(buf)).transpose()?;
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
             if flags & FI_DELIVERY_COMPLETE == 0 {
@@ -252,11 +252,11 @@ impl Ep {
 }
 
 /// The bytes of a message that the application may change at once.
-pub fn copied(buf: &Buf) -> Result<Vec<u8>, Fail> {
+pub fn copied(buf: &Buf) -> Result<Buf, Fail> {
     if buf.len() > INJECT_MAX {
         return Err(Fail::SIZE);
     }
     let mut copy = vec![0; buf.len()];
     buf.read(0, &mut copy);
-    Ok(copy)
+    Ok(Buf::from_vec(copy))
 }

@@ -101,7 +101,6 @@ impl Ep {
         data: Option<u64>,
     ) -> Result<(), Fail> {
         let copy = (transfer.flags & FI_INJECT != 0).then(|| copied(from)).transpose()?;
-        let copy = copy.map(Buf::from_vec);
         let places = places(copy.as_ref().unwrap_or(from), to)?;
         // A word for the peer goes with the last part; an empty write may be there for its sake.
         let last = places.len().saturating_sub(1);

@@ -295,8 +295,7 @@ impl Turn<'_> {
     /// Takes what has arrived; `true` if something was done.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let now_ns = self.work.time();
-        self.work.progress(now_ns)
+        self.progress_within(1)
     }
 
     /// As [`Turn::progress`], looking up to so many times until something is done. All looks share

@@ -36,10 +36,13 @@ impl Word {
     }
 }
 
+fn dead(peer: PeerId, why: String, device: &dyn Device) -> Error {
+    Error::PeerDead { peer, name: device.peer_name(peer), why }
+}
+
 #[cold]
 pub(super) fn told_of(peer: PeerId, by: u32, device: &dyn Device) -> Error {
-    let name = device.peer_name(peer);
-    Error::PeerDead { peer, name, why: format!("member {by} says so") }
+    dead(peer, format!("member {by} says so"), device)
 }
 
 /// Words to all that are still there, that the member with that rank is not.
@@ -67,7 +70,7 @@ impl Groups {
             }
             return true;
         }
-        let Some(slot) = self.ids.iter().position(|known| *known == id) else {
+        let Some(slot) = self.slot_of(id) else {
             if self.early.len() == EARLY_MAX {
                 self.early.pop_front();
             }
@@ -121,8 +124,7 @@ impl Groups {
         if heading.plan != out.team.plan {
             barrier.fail(other_plan(peer), None);
         }
-        let name = out.device.peer_name(peer);
-        let why = Error::PeerDead { peer, name, why: "it has left the group".into() };
+        let why = dead(peer, "it has left the group".into(), out.device);
         lost.note(from, || why.clone());
         barrier.left_by(from, word, &why, &mut out);
         for (_, machine) in machines {

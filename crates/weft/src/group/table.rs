@@ -204,9 +204,15 @@ impl Groups {
         self.member(slot).map(|member| (member.team.id, &*member.team.peers))
     }
 
+    /// Where the group with this id is, if it is here.
+    #[inline(always)]
+    pub(super) fn slot_of(&self, id: u64) -> Option<usize> {
+        self.ids.iter().position(|known| *known == id)
+    }
+
     /// The members of the group with this id, if it is here.
     pub(crate) fn members_of(&self, id: u64) -> Option<&[PeerId]> {
-        let slot = self.ids.iter().position(|known| *known == id && id != 0)?;
+        let slot = self.slot_of(id).filter(|_| id != 0)?;
         self.team_at(slot).map(|(_, peers)| peers)
     }
 
@@ -309,7 +315,7 @@ impl Groups {
 
     /// Gives a machine what is for it; `false`: it makes no sense.
     fn give(&mut self, peer: PeerId, heading: &Heading, payload: &[u8]) -> bool {
-        let Some(slot) = self.ids.iter().position(|&id| id == heading.group) else {
+        let Some(slot) = self.slot_of(heading.group) else {
             self.refused.strange += 1;
             return true;
         };
@@ -349,7 +355,7 @@ impl Groups {
         if word.is_of_member() {
             return self.take_word(device, peer, heading, word);
         }
-        let Some(slot) = self.ids.iter().position(|&id| id == heading.group) else {
+        let Some(slot) = self.slot_of(heading.group) else {
             self.refused.strange += 1;
             return true;
         };
