@@ -115,6 +115,15 @@ impl Bell {
         woken.is_ok().then_some(sleep)
     }
 
+    /// The caller tells the owner that there is news from it, for which an owner that sleeps need
+    /// not be woken.
+    pub fn mention(&self, caller: u16) {
+        fence(Ordering::SeqCst);
+        if self.word().load(Ordering::Relaxed) != 0 {
+            self.noted().fetch_or(Bell::bit(caller), Ordering::AcqRel);
+        }
+    }
+
     /// The caller tells the owner that there is news from it. `Some`: the owner sleeps, and the
     /// caller must wake it in that way; of several callers, one is told so.
     #[inline]

@@ -6,6 +6,9 @@ use std::io;
 /// The number of `process_vm_readv` on this machine.
 pub const PROCESS_VM_READV: u32 = libc::SYS_process_vm_readv as u32;
 
+/// The number of `process_vm_writev` on this machine.
+pub const PROCESS_VM_WRITEV: u32 = libc::SYS_process_vm_writev as u32;
+
 const LOAD_WORD: u16 = 0x20;
 const JUMP_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;

@@ -367,6 +367,7 @@ impl Shm {
             inbox: inbox.shared,
             pid,
             cma,
+            writes: true,
             backlog: VecDeque::new(),
             regions: Vec::new(),
             boards: Vec::new(),

@@ -6,6 +6,7 @@
 //! line 2   the turn line of the connection, used where the receiver has dialed; alone in its pair
 //!          of lines, because some processors fetch lines by pairs
 //! line 4.. a word for each announcement on its way: whose turn it is to decide on it
+//! then     as many words: which pieces of it are copied by whom, where both ends copy
 //! then     the ring
 //! ```
 
@@ -18,6 +19,7 @@ use weft_ring::{Consumer, Geometry, LINE, Memory, Producer, RingError, Turn};
 use weft_sys::clock::now_ns;
 use weft_sys::mem::{self, Mapping};
 
+use super::help::Pieces;
 use super::item::OfferId;
 use crate::error::Error;
 
@@ -28,7 +30,9 @@ const TURN: usize = 2 * LINE;
 
 const WORDS: usize = 4 * LINE;
 
-const HEADER: usize = WORDS + OFFERS * 8;
+const PIECES: usize = WORDS + OFFERS * 8;
+
+const HEADER: usize = PIECES + OFFERS * 8;
 
 /// How long a sender leaves the turn line alone for the answer. Measured with contexts: 60 to 100
 /// ns take a third off a small message's round trip. Whoever is slower to answer loses nothing by
@@ -83,6 +87,11 @@ impl Shared {
     fn decide(&self, id: OfferId, to: u64) -> bool {
         let (from, to) = (state(id, OFFERED), state(id, to));
         self.word(id).compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The pieces of an announced message that both ends copy.
+    pub(super) fn pieces(&self, id: OfferId) -> Pieces<'_> {
+        Pieces::new(self.0.word(PIECES + (id.slot as usize % OFFERS) * 8))
     }
 
     fn word(&self, id: OfferId) -> &std::sync::atomic::AtomicU64 {

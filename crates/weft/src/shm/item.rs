@@ -15,6 +15,9 @@ pub(super) const PULL: u8 = 4;
 pub(super) const PIECE: u8 = 5;
 /// A datagram: here it arrives as surely as a message.
 pub(super) const DATAGRAM: u8 = 7;
+/// "Help me copy that announced message": which; where it goes, as the receiver counts; how many
+/// bytes.
+pub(super) const HELP: u8 = 8;
 /// Goodbye: nothing follows.
 pub(super) const BYE: u8 = 6;
 

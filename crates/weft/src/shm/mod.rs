@@ -18,6 +18,7 @@
 //! | `inbox`, `bell`, `item` | what lies in shared memory |
 //! | `peer` | what is known of a peer |
 //! | `send`, `pull`, `poll` | out, large, in |
+//! | `help` | large, by both ends at once |
 //! | `region` | memory that peers can copy from directly |
 //! | `board` | memory that a group shares |
 
@@ -25,6 +26,7 @@ mod bell;
 mod board;
 mod connect;
 mod hello;
+mod help;
 mod inbox;
 mod item;
 mod peer;
@@ -37,6 +39,7 @@ mod send;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use weft_ring::{Bell, Board, Geometry, Sleep};
 use weft_sys::buf::Buf;
@@ -48,6 +51,7 @@ use crate::device::{Caps, Counters, Device, Doorbell, Event, SendError, Wake};
 use crate::error::Error;
 use bell::OwnBell;
 use connect::{Guest, Stranger};
+use help::Help;
 use peer::{Peer, State};
 use pull::{Pull, Stream};
 
@@ -145,6 +149,7 @@ struct Count {
     attach_bytes: u64,
     region_bytes: u64,
     ring_bytes: u64,
+    helped_bytes: u64,
     datagrams_sent: u64,
     datagrams_received: u64,
     full: u64,
@@ -186,6 +191,10 @@ pub struct Shm {
     /// Pulls whose pieces come through the ring, by number.
     asked: Vec<Option<Pull>>,
     streams: VecDeque<Stream>,
+    /// Messages of this process that it helps to copy.
+    helps: VecDeque<Help>,
+    /// How many processes of the node can compute at a time.
+    processors: usize,
     /// Connections with control items that found no room yet.
     backlogs: usize,
     /// The place in `peers` on whose ring something is reserved.
@@ -247,6 +256,8 @@ impl Shm {
             pulls: VecDeque::new(),
             asked: Vec::new(),
             streams: VecDeque::new(),
+            helps: VecDeque::new(),
+            processors: cpu::shared(),
             backlogs: 0,
             reserved: usize::MAX,
             cursor: 0,
@@ -300,6 +311,16 @@ impl Shm {
         self.peers.push(Peer::new(peer, address));
         self.callers.push(Bell::bit(address.port));
         at
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        // Nobody writes memory that its owner has back. A sender that was stopped in the midst of a
+        // piece is waited for.
+        for pull in &mut self.pulls {
+            pull.part(&self.peers, Duration::MAX);
+        }
     }
 }
 
@@ -532,6 +553,7 @@ impl Device for Shm {
             ("attach_bytes", c.attach_bytes),
             ("region_bytes", c.region_bytes),
             ("ring_bytes", c.ring_bytes),
+            ("helped_bytes", c.helped_bytes),
             ("datagrams_sent", c.datagrams_sent),
             ("datagrams_received", c.datagrams_received),
             ("full", c.full),

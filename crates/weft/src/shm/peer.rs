@@ -106,6 +106,8 @@ pub(super) struct Line {
     pub(super) pid: u32,
     /// Whether cross-memory attach to it works.
     pub(super) cma: bool,
+    /// Whether it has not failed yet to write there.
+    pub(super) writes: bool,
     pub(super) backlog: VecDeque<Post>,
     /// The peer's regions that are mapped here, the one used last at the end.
     pub(super) regions: Vec<Mapped>,
@@ -138,6 +140,11 @@ impl Line {
             None => false,
             Some(sleep) => self.wake(sleep),
         }
+    }
+
+    /// Tells the peer that there is news, which can wait where it sleeps.
+    pub(super) fn mention(&self) {
+        self.bell.mention(self.caller);
     }
 
     /// Wakes the peer, if it sleeps, for something that lies in no ring.

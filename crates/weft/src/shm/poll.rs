@@ -25,7 +25,7 @@ const LOOK_RARELY_NS: u64 = 10_000_000;
 
 /// How long a process whose socket was closed may take to end: the kernel tells of that only when
 /// it has given its memory back.
-const DYING: Duration = Duration::from_millis(200);
+pub(super) const DYING: Duration = Duration::from_millis(200);
 
 /// With at most so many peers, each poll looks at all rings. With more, it looks at those that were
 /// active last, and at some of the others in turn.
@@ -51,7 +51,8 @@ impl Shm {
         if now_ns >= self.next_look_ns {
             self.look();
         }
-        if !self.pulls.is_empty() || !self.streams.is_empty() || self.backlogs > 0 {
+        let goes_on = !self.pulls.is_empty() || !self.streams.is_empty() || !self.helps.is_empty();
+        if goes_on || self.backlogs > 0 {
             self.progress();
         }
         !self.queued.is_empty() && self.next_queued() || self.scan()
@@ -65,7 +66,7 @@ impl Shm {
         };
         let calm = self.quiet && self.due == 0 && self.streams.is_empty() && self.backlogs == 0;
         let empty = if calm && self.bell.bell.arm_noting(sleep) {
-            self.queued.is_empty() && self.pulls.is_empty()
+            self.queued.is_empty() && self.pulls.is_empty() && self.helps.is_empty()
         } else {
             self.bell.bell.arm(sleep);
             self.nothing_to_do()
@@ -139,7 +140,8 @@ impl Shm {
                 self.backlogs += usize::from(!line.backlog.is_empty());
             }
         }
-        self.go_on_pulling();
+        let left = self.go_on_pulling();
+        self.go_on_helping(left);
         self.go_on_streaming();
         self.count_backlogs();
     }
@@ -332,6 +334,7 @@ impl Shm {
             }
             item::DONE => self.on_done(at, item.head),
             item::PULL => self.on_pull(at, item.head),
+            item::HELP => self.on_help(at, item.head),
             item::PIECE => self.on_piece(at, item.head),
             item::BYE => {
                 if let Some(line) = &mut self.peers[at].line {
@@ -397,13 +400,13 @@ impl Shm {
         if matches!(self.peers[at].state, State::Gone(_)) {
             return;
         }
+        self.drop_pulls(at, &error);
         self.hang_up(at);
         let peer = &mut self.peers[at];
         let id = peer.id;
         let queued = &mut self.queued;
         queued.extend(peer.offers.drain().map(|o| Queued::Failed(o.op, error.clone())));
         peer.state = State::Gone(error.clone());
-        self.drop_pulls(at, &error);
         self.count.dead += u64::from(!matches!(error, Error::PeerClosed { .. }));
         self.queued.push_back(Queued::Dead(id, error));
     }
@@ -417,7 +420,7 @@ impl Shm {
 
     /// Whether the owner may sleep, the bell being armed already.
     pub(super) fn nothing_to_do(&mut self) -> bool {
-        if !self.queued.is_empty() || !self.pulls.is_empty() {
+        if !self.queued.is_empty() || !self.pulls.is_empty() || !self.helps.is_empty() {
             return false;
         }
         for at in 0..self.peers.len() {

@@ -1,9 +1,11 @@
 //! Large messages: how a payload gets from the sender's memory into the receiver's once both are
 //! known. In the order of preference: a plain copy out of the sender's region, which is mapped
 //! here; one copy by cross-memory attach; pieces through the ring, which the sender puts in while
-//! the receiver takes others out.
+//! the receiver takes others out. With the first two, the sender may [help](super::help).
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weft_ring::{Head, Refused};
 use weft_sys::buf::Buf;
@@ -12,8 +14,10 @@ use weft_sys::mem::ReadOnly;
 use weft_wire::{OpId, PeerId, Ticket};
 
 use super::connect::serve_line;
+use super::help::{self, Both, Next};
 use super::item::{self, Announcement, OfferId};
-use super::peer::{Line, Post};
+use super::peer::{Line, Peer, Post};
+use super::poll::DYING;
 use super::{Queued, Shm};
 use crate::error::Error;
 
@@ -28,8 +32,44 @@ pub(super) struct Pull {
     announcement: Announcement,
     into: Buf,
     want: usize,
-    done: usize,
+    /// What is to be copied now; all of it, where nobody helps.
+    now: Range<usize>,
+    both: Option<Both>,
     way: Way,
+}
+
+impl Pull {
+    /// Waits until the sender writes no more of it, at most so long: see [`Both::part`].
+    pub(super) fn part(&mut self, peers: &[Peer], limit: Duration) {
+        if let (Some(both), Some(line)) = (&mut self.both, &peers[self.at].line) {
+            both.part(line, limit);
+        }
+    }
+
+    /// What is left to be copied now, or what else there is to be done.
+    fn next(&mut self, line: &Line) -> Next {
+        if !self.now.is_empty() {
+            return Next::Piece(self.now.clone());
+        }
+        let Some(both) = &mut self.both else { return Next::End };
+        let next = both.next(line);
+        match &next {
+            Next::Piece(piece) => self.now = piece.clone(),
+            Next::Alone => (self.both, self.now) = (None, 0..self.want),
+            Next::Wait | Next::End => {}
+        }
+        next
+    }
+}
+
+/// What a look at a pull has led to.
+enum Step {
+    /// So many bytes were copied.
+    Copied(usize),
+    /// Its sender is at its last piece.
+    Waits,
+    /// It has ended, well or not.
+    Ended(bool),
 }
 
 enum Way {
@@ -63,6 +103,8 @@ impl Shm {
             return self.queued.push_back(Queued::Failed(op, Error::UnknownPeer { peer }));
         };
         let id = OfferId::unpack(ticket.0);
+        // Where processes outnumber the processors, each piece may mean a wait for its copier.
+        let crowded = self.peers.len() >= self.processors;
         let known = &mut self.peers[at];
         let arrival = known.arrivals.get_mut(id.slot as usize);
         let announcement = arrival.and_then(|a| a.take_if(|a| a.id == id));
@@ -76,7 +118,10 @@ impl Shm {
         };
         let want = usize::try_from(announcement.len).map_or(into.len(), |len| len.min(into.len()));
         let way = way(line, &announcement, &self.sockets);
-        let pull = Pull { at, op, announcement, into, want, done: 0, way };
+        let alone = crowded || matches!(way, Way::Ring);
+        let both = if alone { None } else { help::ask(line, announcement.id, &into, want) };
+        let now = if both.is_some() { 0..0 } else { 0..want };
+        let pull = Pull { at, op, announcement, into, want, now, both, way };
         if want == 0 {
             self.pulled(pull, true);
         } else if matches!(pull.way, Way::Ring) {
@@ -100,47 +145,64 @@ impl Shm {
         }
     }
 
-    /// Goes on with pulls that need no help of the sender.
-    pub(super) fn go_on_pulling(&mut self) {
-        let mut budget = BYTES_PER_POLL;
-        while budget > 0
-            && let Some(mut pull) = self.pulls.pop_front()
-        {
-            let len = (pull.want - pull.done).min(budget);
-            match self.copy(&mut pull, len) {
-                Ok(0) => self.pulled(pull, false),
-                Ok(done) => {
-                    pull.done += done;
-                    budget = budget.saturating_sub(done.max(1 << 12));
-                    if pull.done == pull.want {
-                        self.pulled(pull, true);
-                    } else {
-                        self.pulls.push_front(pull);
+    /// Goes on with pulls that this process copies; gives how many bytes more might be copied.
+    pub(super) fn go_on_pulling(&mut self) -> usize {
+        let (mut budget, mut place) = (BYTES_PER_POLL, 0);
+        while budget > 0 && place < self.pulls.len() {
+            match self.copy(place, budget) {
+                Ok(Step::Copied(done)) => budget = budget.saturating_sub(done.max(1 << 12)),
+                // The next one can be begun.
+                Ok(Step::Waits) => place += 1,
+                Ok(Step::Ended(well)) => {
+                    if let Some(pull) = self.pulls.remove(place) {
+                        self.pulled(pull, well);
                     }
                 }
-                Err(error) => return self.attach_failed(pull, &error),
+                Err(error) => {
+                    if let Some(pull) = self.pulls.remove(place) {
+                        self.attach_failed(pull, &error);
+                    }
+                    return 0;
+                }
             }
         }
+        budget
     }
 
-    fn copy(&mut self, pull: &mut Pull, len: usize) -> std::io::Result<usize> {
-        let done = pull.done;
-        if let Way::Region(memory, from) = &pull.way {
-            self.count.region_bytes += len as u64;
-            return Ok(memory.copy_to(from + done, &pull.into, done, len));
-        }
-        let pid = self.peers[pull.at].line.as_ref().map_or(0, |line| line.pid);
-        let Announcement { first, rest, .. } = &pull.announcement;
-        let got = if rest.is_empty() {
-            cma::read(pid, &[*first], done as u64, &pull.into, done, len)?
-        } else {
-            let mut all = Vec::with_capacity(1 + rest.len());
-            all.push(*first);
-            all.extend_from_slice(rest);
-            cma::read(pid, &all, done as u64, &pull.into, done, len)?
+    /// Copies what is next of a pull, at most `budget` bytes.
+    fn copy(&mut self, place: usize, budget: usize) -> std::io::Result<Step> {
+        let pull = &mut self.pulls[place];
+        let Some(line) = &self.peers[pull.at].line else { return Ok(Step::Ended(false)) };
+        let piece = match pull.next(line) {
+            Next::Piece(piece) => piece,
+            Next::Wait => return Ok(Step::Waits),
+            Next::End => return Ok(Step::Ended(true)),
+            Next::Alone => return Ok(Step::Copied(0)),
         };
-        self.count.attach_bytes += got as u64;
-        Ok(got)
+        let len = piece.len().min(budget);
+        let (copied, count) = match &pull.way {
+            Way::Region(memory, from) => {
+                let done = memory.copy_to(from + piece.start, &pull.into, piece.start, len);
+                (Ok(done), &mut self.count.region_bytes)
+            }
+            _ => {
+                let done = attach(line.pid, &pull.announcement, &pull.into, piece.start, len);
+                (done, &mut self.count.attach_bytes)
+            }
+        };
+        if let (Ok(0) | Err(_), Some(both)) = (&copied, &mut pull.both) {
+            // What the sender has begun ends first; then all is tried alone.
+            pull.now = 0..0;
+            both.has_left(line);
+            return Ok(Step::Waits);
+        }
+        let done = copied?;
+        if done == 0 {
+            return Ok(Step::Ended(false));
+        }
+        *count += done as u64;
+        pull.now.start += done;
+        Ok(Step::Copied(done))
     }
 
     /// Cross-memory attach has failed. A bad address fails the message; a process that has ended
@@ -154,7 +216,7 @@ impl Shm {
         if let Some(line) = &mut self.peers[pull.at].line {
             line.cma = false;
         }
-        (pull.way, pull.done) = (Way::Ring, 0);
+        (pull.way, pull.now) = (Way::Ring, 0..pull.want);
         self.ask(pull);
     }
 
@@ -227,13 +289,14 @@ impl Shm {
         let (Some(pull), Some(line)) = (slot.as_mut(), &self.peers[at].line) else { return };
         let bytes = line.ends.payload();
         // A peer that sends other pieces than it was asked for spoils its own message.
-        if pull.at != at || head.1 != pull.done as u64 || bytes.len() > pull.want - pull.done {
+        let done = pull.now.start;
+        if pull.at != at || head.1 != done as u64 || bytes.len() > pull.now.len() {
             return;
         }
-        pull.into.write(pull.done, bytes);
-        pull.done += bytes.len();
+        pull.into.write(done, bytes);
+        pull.now.start += bytes.len();
         self.count.ring_bytes += bytes.len() as u64;
-        if pull.done == pull.want
+        if pull.now.is_empty()
             && let Some(pull) = slot.take()
         {
             self.count.pulled += 1;
@@ -243,6 +306,11 @@ impl Shm {
 
     /// Ends every pull and stream with a peer that is gone.
     pub(super) fn drop_pulls(&mut self, at: usize, error: &Error) {
+        // A process that has ended, as it most likely has, writes nothing any more.
+        for pull in self.pulls.iter_mut().filter(|pull| pull.at == at) {
+            pull.part(&self.peers, DYING);
+        }
+        self.helps.retain(|help| help.at != at);
         let queued = &mut self.queued;
         let mut fail = |pull: &Pull| {
             queued.push_back(Queued::Failed(pull.op, error.clone()));
@@ -260,6 +328,17 @@ impl Shm {
         }
         self.streams.retain(|stream| stream.at != at);
     }
+}
+
+/// Copies bytes of the sender's memory, from byte `at` of the message on.
+fn attach(pid: u32, a: &Announcement, into: &Buf, at: usize, len: usize) -> std::io::Result<usize> {
+    if a.rest.is_empty() {
+        return cma::read(pid, &[a.first], at as u64, into, at, len);
+    }
+    let mut all = Vec::with_capacity(1 + a.rest.len());
+    all.push(a.first);
+    all.extend_from_slice(&a.rest);
+    cma::read(pid, &all, at as u64, into, at, len)
 }
 
 /// The best way to a payload.

@@ -1,9 +1,14 @@
 //! Messages of all sizes, by all ways.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use weft::device::{Device, SendError};
 use weft::error::Error;
 use weft::shm::{EAGER_MAX, ShmOptions};
 use weft_sys::buf::{Buf, lend};
+use weft_sys::{cpu, seccomp};
 use weft_wire::{OpId, PeerId, Ticket};
 
 use crate::ends::{End, Said, options, pair, patiently, pattern, star, tag};
@@ -101,7 +106,7 @@ fn weft_memory_is_copied_out_of_its_mapping() {
         });
         assert!(into.into_vec() == Some(bytes));
     }
-    assert_eq!(b.counter("shm.region_bytes"), 12 << 20);
+    assert_eq!(b.counter("shm.region_bytes") + a.counter("shm.helped_bytes"), 12 << 20);
     assert_eq!(b.counter("shm.attach_bytes"), 0);
     drop(region);
     let mut many: Vec<_> = (0..100).map(|_| regions.allocate(1 << 16).unwrap()).collect();
@@ -113,6 +118,98 @@ fn weft_memory_is_copied_out_of_its_mapping() {
             pulls(&mut a, &mut b, (1, 1 << 16), into.clone());
         });
         assert!(into.into_vec() == Some(vec![3; 1 << 16]));
+    }
+}
+
+/// Whether both ends copy on this machine.
+fn both_copy() -> bool {
+    let can = cpu::shared() > 1;
+    if !can {
+        eprintln!("SKIPPED: there is one processor, so nobody helps to copy");
+    }
+    can
+}
+
+#[test]
+fn both_ends_copy_a_large_message() {
+    if !both_copy() {
+        return;
+    }
+    let (mut a, mut b) = pair(options());
+    let len = (24 << 20) + 4097;
+    let bytes = pattern(3, len);
+    for round in 1..=3 {
+        let into = Buf::from_vec(vec![0; len]);
+        a.announces(1, tag(1), &Buf::from_vec(bytes.clone()), 100);
+        pulls(&mut a, &mut b, (1, len as u64), into.clone());
+        assert!(into.into_vec().as_ref() == Some(&bytes));
+        let (helped, read) = (a.counter("shm.helped_bytes"), b.counter("shm.attach_bytes"));
+        if helped + read == 0 {
+            return eprintln!("SKIPPED: cross-memory attach is refused here");
+        }
+        assert_eq!(helped + read, round * len as u64, "each byte is copied once");
+        assert!(helped > 0 && read > 0, "{helped} bytes by the sender, {read} by the receiver");
+    }
+}
+
+#[test]
+fn where_the_sender_may_not_write_the_receiver_copies_alone() {
+    // The filter holds for the thread that asks for it, so it goes with this one.
+    let thread = std::thread::spawn(|| {
+        let (mut a, mut b) = pair(options());
+        if let Err(error) = seccomp::refuse(&[seccomp::PROCESS_VM_WRITEV]) {
+            return eprintln!("SKIPPED: no seccomp filters here: {error}");
+        }
+        for round in 0..3 {
+            let bytes = pattern(round, (8 << 20) + 1);
+            let into = Buf::from_vec(vec![0; bytes.len()]);
+            a.announces(1, tag(1), &Buf::from_vec(bytes.clone()), 100);
+            pulls(&mut a, &mut b, (1, bytes.len() as u64), into.clone());
+            assert!(into.into_vec() == Some(bytes), "round {round}");
+        }
+        assert_eq!(a.counter("shm.helped_bytes"), 0);
+    });
+    thread.join().unwrap();
+}
+
+#[test]
+fn nobody_writes_memory_that_its_owner_has_back() {
+    if !both_copy() {
+        return;
+    }
+    let len = 32 << 20;
+    for round in 0..30 {
+        let (mut a, mut b) = pair(options());
+        a.announces(1, tag(1), &Buf::from_vec(pattern(1, len)), 100);
+        let Said::Announced(peer, _, _, ticket) = b.hears(&mut a) else { panic!() };
+        let into = Buf::from_vec(vec![0; len]);
+        b.shm.pull(peer, ticket, into.clone(), OpId(200));
+        let over = Arc::new(AtomicBool::new(false));
+        let helper = std::thread::spawn({
+            let over = over.clone();
+            move || {
+                while !over.load(Ordering::Relaxed) {
+                    a.poll();
+                }
+            }
+        });
+        // It may be over by then.
+        (0..1 + round % 10).for_each(|_| drop(b.poll()));
+        drop(b);
+        // A byte of each page: that takes less time than a piece.
+        let sample = || -> Vec<u8> {
+            let byte = |at| {
+                let mut byte = [0];
+                into.read(at, &mut byte);
+                byte[0]
+            };
+            (0..len).step_by(4096).map(byte).collect()
+        };
+        let then = sample();
+        std::thread::sleep(Duration::from_millis(3));
+        assert!(then == sample(), "round {round}: written after the device was gone");
+        over.store(true, Ordering::Relaxed);
+        helper.join().unwrap();
     }
 }
 
