@@ -9,6 +9,7 @@ mod memory;
 mod messages;
 mod net;
 mod objects;
+mod pieces;
 mod pingpong;
 mod trouble;
 mod waiting;
