@@ -3,8 +3,10 @@
 
 mod atomics;
 mod collective;
+mod formats;
 mod info;
 mod library;
+mod load;
 mod memory;
 mod messages;
 mod net;
