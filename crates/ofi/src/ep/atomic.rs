@@ -178,7 +178,7 @@ impl Ep {
         }
         let kind = if request.call == Call::Change { Kind::Atomic } else { Kind::FetchAtomic };
         let (parts, mut offset) = (request.target.len(), 0);
-        self.transfer(transfer, kind, parts, |turn, peer, at, cookie| {
+        self.transfer(transfer, kind, parts, |turn, peer, at, part| {
             let ioc = &request.target[at];
             let len = ioc.count * size;
             let atomic = Atomic {
@@ -190,8 +190,9 @@ impl Ep {
                 fetch: (request.call != Call::Change).then(|| results.range(offset, len)),
             };
             offset += len;
-            let data = request.data.filter(|_| at + 1 == parts);
-            turn.atomic(peer, atomic, Spot { key: ioc.key, addr: ioc.addr }, data, cookie)
+            let along = part.along(request.data.filter(|_| at + 1 == parts));
+            let spot = Spot { key: ioc.key, addr: ioc.addr };
+            turn.atomic(peer, atomic, spot, along, Some(part.cookie))
         })
     }
 }

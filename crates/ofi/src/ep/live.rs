@@ -299,32 +299,46 @@ impl Live {
                 }
             }
             Occurrence::Accessed { peer, access, key, len, data } => {
-                self.accessed(bound, state.number(peer), (access, key, len), data);
+                if let Some(key) = key {
+                    self.touched(access, key, len);
+                }
+                accessed(bound, state.number(peer), (access, len), data);
             }
+            Occurrence::Touched { access, key, len } => self.touched(access, key, len),
         }
     }
 
-    /// A peer has used a window.
+    /// A peer has used a window: for the region's counters.
     #[cold]
-    fn accessed(&self, bound: &Bound, peer: u64, what: (Access, u64, usize), data: Option<u64>) {
-        let (access, key, len) = what;
-        let (class, flag) = match access {
-            Access::Get => (4, FI_REMOTE_READ),
-            Access::FetchAtomic => (4, FI_REMOTE_READ),
-            Access::Put | Access::Atomic => (5, FI_REMOTE_WRITE),
-        };
-        if let Some(counter) = &bound.counters[class] {
-            counter.count(len);
-        }
+    fn touched(&self, access: Access, key: u64, len: usize) {
         if let Some(counters) = self.domain.counters().get(&key) {
+            let flag = COUNTED[class_of(access)];
             let wanted = counters.iter().filter(|c| c.flags & flag != 0);
             wanted.for_each(|c| c.counter.count(len));
         }
-        let (Some(data), Some(told)) = (data, &bound.receive) else { return };
-        let kind = if matches!(access, Access::Put | Access::Get) { FI_RMA } else { FI_ATOMIC };
-        let flags = FI_REMOTE_CQ_DATA | kind | flag;
-        told.queue.push(Entry { context: 0, flags, len, buf: 0, data, tag: 0, source: peer });
     }
+}
+
+/// The class of operations that counters tell what a peer does with a window as.
+fn class_of(access: Access) -> usize {
+    match access {
+        Access::Get | Access::FetchAtomic => 4,
+        Access::Put | Access::Atomic => 5,
+    }
+}
+
+/// A peer has used windows: for the endpoint's counters and queue.
+#[cold]
+fn accessed(bound: &Bound, peer: u64, what: (Access, usize), data: Option<u64>) {
+    let (access, len) = what;
+    let class = class_of(access);
+    if let Some(counter) = &bound.counters[class] {
+        counter.count(len);
+    }
+    let (Some(data), Some(told)) = (data, &bound.receive) else { return };
+    let kind = if matches!(access, Access::Put | Access::Get) { FI_RMA } else { FI_ATOMIC };
+    let flags = FI_REMOTE_CQ_DATA | kind | COUNTED[class];
+    told.queue.push(Entry { context: 0, flags, len, buf: 0, data, tag: 0, source: peer });
 }
 
 /// What completions say of an operation's kind.

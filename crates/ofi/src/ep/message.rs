@@ -205,7 +205,7 @@ impl Ep {
                 let status = super::status(peer, buf.len());
                 state.groups.part_ended(group, Ok(Some(status)));
             }
-            if let Err(error) = turn.get(peer, Buf::empty(), super::NOWHERE, Some(behind))
+            if let Err(error) = turn.get(peer, Buf::empty(), super::NOWHERE, None, Some(behind))
                 && let Some(whole) = state.groups.part_ended(group, Err(error))
             {
                 bound.ended(state, whole.context, whole.mark, whole.result, None);

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use weft::endpoint::{Cookie, Turn};
+use weft::endpoint::{Along, Cookie, Share, Turn};
 use weft::error::Error;
 use weft::remote::Spot;
 use weft_sys::buf::Buf;
@@ -33,6 +33,20 @@ pub static OPS: fi_ops_rma = fi_ops_rma {
 /// Flags that no operation here can honour.
 const REFUSED: u64 = FI_FENCE | FI_TRIGGER | FI_COMMIT_COMPLETE;
 
+/// How one part of an operation is asked for.
+#[derive(Clone, Copy)]
+pub struct Part {
+    pub cookie: Cookie,
+    share: Option<Share>,
+}
+
+impl Part {
+    /// What goes along with it; a word of one part is the whole operation's.
+    pub fn along(&self, data: Option<u64>) -> Along {
+        Along { data, share: self.share }
+    }
+}
+
 /// An operation on a peer's memory, apart from what it does.
 pub struct Transfer {
     pub number: fi_addr_t,
@@ -43,14 +57,15 @@ pub struct Transfer {
 }
 
 impl Ep {
-    /// Carries an operation out in `parts` parts, which `part` starts one by one.
+    /// Carries an operation out in `parts` parts, which `part` starts one by one. The peer is told
+    /// of them as of one.
     #[inline]
     pub fn transfer(
         &self,
         transfer: &Transfer,
         kind: Kind,
         parts: usize,
-        mut part: impl FnMut(&mut Turn<'_>, u32, usize, Option<Cookie>) -> Result<(), Error>,
+        mut part: impl FnMut(&mut Turn<'_>, u32, usize, Part) -> Result<(), Error>,
     ) -> Result<(), Fail> {
         let bound = self.live.bound()?;
         if transfer.flags & REFUSED != 0 {
@@ -67,12 +82,14 @@ impl Ep {
             }
             if parts == 1 {
                 let cookie = Cookie { context, mark: mark.0 };
-                return part(turn, peer, 0, Some(cookie)).map_err(|e| self.lost(state, &e));
+                let request = Part { cookie, share: None };
+                return part(turn, peer, 0, request).map_err(|e| self.lost(state, &e));
             }
             let group = state.groups.begin(context, mark, parts);
             let cookie = Cookie { context, mark: mark.part(group).0 };
+            let request = Part { cookie, share: turn.share(parts) };
             for at in 0..parts {
-                let Err(error) = part(turn, peer, at, Some(cookie)) else { continue };
+                let Err(error) = part(turn, peer, at, request) else { continue };
                 if at == 0 {
                     state.groups.drop(group);
                     return Err(self.lost(state, &error));
@@ -87,9 +104,9 @@ impl Ep {
 
     fn read(&self, transfer: &Transfer, into: &Buf, from: &[fi_rma_iov]) -> Result<(), Fail> {
         let places = places(into, from)?;
-        self.transfer(transfer, Kind::Read, places.len(), |turn, peer, at, cookie| {
+        self.transfer(transfer, Kind::Read, places.len(), |turn, peer, at, request| {
             let (buf, spot) = &places[at];
-            turn.get(peer, buf.clone(), *spot, cookie)
+            turn.get(peer, buf.clone(), *spot, request.share, Some(request.cookie))
         })
     }
 
@@ -102,11 +119,15 @@ impl Ep {
     ) -> Result<(), Fail> {
         let copy = (transfer.flags & FI_INJECT != 0).then(|| copied(from)).transpose()?;
         let places = places(copy.as_ref().unwrap_or(from), to)?;
-        // A word for the peer goes with the last part; an empty write may be there for its sake.
+        if places.is_empty() && data.is_some() {
+            // A word goes with a write to somewhere, be it an empty one.
+            return Err(Fail::INVAL);
+        }
         let last = places.len().saturating_sub(1);
-        self.transfer(transfer, Kind::Write, places.len(), |turn, peer, at, cookie| {
+        self.transfer(transfer, Kind::Write, places.len(), |turn, peer, at, request| {
             let (buf, spot) = &places[at];
-            turn.put(peer, buf, *spot, data.filter(|_| at == last), cookie)
+            let along = request.along(data.filter(|_| at == last));
+            turn.put(peer, buf, *spot, along, Some(request.cookie))
         })
     }
 }

@@ -3,12 +3,15 @@
 
 mod atomics;
 mod collective;
+mod formats;
 mod info;
 mod library;
+mod load;
 mod memory;
 mod messages;
 mod net;
 mod objects;
+mod pieces;
 mod pingpong;
 mod trouble;
 mod waiting;

@@ -21,6 +21,8 @@ pub struct Wishes {
     pub transmit_flags: u64,
     pub selective: bool,
     pub wait: fi_wait_obj,
+    /// Of the endpoints' queues.
+    pub format: fi_cq_format,
 }
 
 impl Default for Wishes {
@@ -33,6 +35,7 @@ impl Default for Wishes {
             transmit_flags: 0,
             selective: false,
             wait: FI_WAIT_UNSPEC,
+            format: FI_CQ_FORMAT_TAGGED,
         }
     }
 }
@@ -153,11 +156,10 @@ impl Net {
         net
     }
 
-    /// A queue of all details.
-    pub fn queue(&self, wait_obj: fi_wait_obj) -> *mut fid_cq {
+    fn queue(&self, format: fi_cq_format, wait_obj: fi_wait_obj) -> *mut fid_cq {
         // SAFETY: zero is a value of all its fields.
         let mut attr: fi_cq_attr = unsafe { std::mem::zeroed() };
-        attr.format = FI_CQ_FORMAT_TAGGED;
+        attr.format = format;
         attr.wait_obj = wait_obj;
         let mut queue = null_mut();
         ok(op!(self.domain, ops.cq_open, &mut attr, &mut queue, null_mut()));
@@ -173,7 +175,8 @@ impl Net {
     }
 
     fn node(&self, wishes: &Wishes) -> Node {
-        let (transmit, receive) = (self.queue(wishes.wait), self.queue(wishes.wait));
+        let queue = || self.queue(wishes.format, wishes.wait);
+        let (transmit, receive) = (queue(), queue());
         // SAFETY: zero is a value of all its fields.
         let mut attr: fi_av_attr = unsafe { std::mem::zeroed() };
         attr.type_ = FI_AV_TABLE;

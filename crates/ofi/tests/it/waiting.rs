@@ -14,14 +14,14 @@ use crate::{fid_op, op};
 
 /// A pointer that a test's other thread may use: the objects are for threads.
 #[derive(Clone, Copy)]
-struct Shared<T>(*mut T);
+pub struct Shared<T>(pub *mut T);
 // SAFETY: libfabric's objects may be used by several threads with `FI_THREAD_SAFE`.
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    fn get(self) -> *mut T {
+    pub fn get(self) -> *mut T {
         self.0
     }
 }

@@ -46,7 +46,8 @@ impl EndpointWork {
                         answered(&mut self.ops, peer, &envelope, payload);
                     }
                     None => {
-                        let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
+                        let remote = &mut self.remote;
+                        let answer = remote.take_in_turn(&mut self.ops, peer, envelope, payload);
                         self.answer(peer, answer);
                     }
                 }
@@ -66,6 +67,7 @@ impl EndpointWork {
                 if let Some(slot) = self.ops.slot(op) {
                     match self.ops.at(slot).state {
                         State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
+                        State::Request => self.request_pulled(slot, false),
                         _ => self.ops.end(slot, Err(error)),
                     }
                 }
@@ -89,7 +91,7 @@ impl EndpointWork {
             None if is_matched(envelope.kind) => {
                 self.keep(arrival, Unexpected::Announced { envelope, len, ticket });
             }
-            None => self.take_unmatched(peer, &envelope, len, ticket),
+            None => self.take_unmatched(peer, envelope, len, ticket),
         }
     }
 
@@ -100,6 +102,7 @@ impl EndpointWork {
             State::Pulling(status) => whole(status, op.buf.len()),
             State::Part { .. } => return many::part_ended(&mut self.ops, slot, None),
             State::Landing(_) => return self.landed(slot),
+            State::Request => return self.request_pulled(slot, true),
             _ => Ok(Status { source: op.peer.0, envelope: Envelope::default(), len: op.buf.len() }),
         };
         self.ops.end(slot, result);
@@ -108,6 +111,7 @@ impl EndpointWork {
     /// Ends everything that waits for a dead peer. The device has failed what it had itself.
     fn bury(&mut self, peer: PeerId, error: Error) {
         self.queues.retain(|q| q.peer != peer);
+        self.remote.bury(peer);
         for slot in self.ops.expected_of(peer) {
             self.ops.end(slot, Err(error.clone()));
         }

@@ -20,11 +20,15 @@ mod remote;
 mod request;
 mod scope;
 mod sends;
+mod serve;
+mod share;
 #[cfg(test)]
 mod tests;
 mod turn;
 #[cfg(test)]
 mod turn_tests;
+#[cfg(test)]
+mod window_tests;
 mod work;
 
 use std::sync::Arc;
@@ -50,7 +54,8 @@ use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};
 pub use scope::Scope;
 use sends::{Outgoing, Started};
-pub use turn::{Access, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
+pub use share::Share;
+pub use turn::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
 use work::EndpointWork;
 
 /// See the module's page. May be shared by threads.

@@ -8,7 +8,7 @@ use weft_wire::{Envelope, OpId, PeerId};
 
 use super::collective::{PartEnd, Running, Side};
 use super::many::Many;
-use super::remote::Landing;
+use super::serve::Landing;
 use super::turn::{Cookie, Occurrence};
 use crate::error::Error;
 
@@ -51,6 +51,8 @@ pub(super) enum State {
     Remote,
     /// A peer's long put that is on its way into a window.
     Landing(Box<Landing>),
+    /// A peer's request that could only be announced, and is being pulled.
+    Request,
     /// A collective operation.
     Collective(Box<Running>),
     /// It has ended.
@@ -68,6 +70,8 @@ pub(super) enum Owner {
     Boundary(Cookie),
     /// A collective operation, one of whose messages it is.
     Part { whole: u32, side: Side },
+    /// The window's side, for memory that a peer reads.
+    Giver,
 }
 
 /// One operation.
@@ -96,6 +100,8 @@ pub(super) struct Ops {
     pub(super) occurrences: VecDeque<Occurrence>,
     /// For collective operations, oldest first.
     pub(super) parts: VecDeque<PartEnd>,
+    /// For windows: sends of their memory, and whether they have ended well.
+    pub(super) given: Vec<(OpId, bool)>,
     /// Counts the ends that somebody waits for.
     pub(super) ends: u32,
 }
@@ -168,6 +174,10 @@ impl Ops {
                 }
             }
             Owner::Nobody => drop(self.remove(slot)),
+            Owner::Giver => {
+                self.given.push((self.id(slot), result.is_ok()));
+                self.remove(slot);
+            }
             Owner::Part { whole, side } => {
                 self.ends = self.ends.wrapping_add(1);
                 self.remove(slot);

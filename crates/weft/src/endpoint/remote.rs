@@ -1,11 +1,12 @@
-//! Operations on a peer's memory: requests and answers between endpoints.
+//! Operations on a peer's memory, as who asks for them sees them. What the peer does is in
+//! [`serve`](super::serve).
 //!
 //! | message | tag | payload |
 //! |---|---|---|
-//! | `PUT` | the asker's operation | [`Spot`], bytes |
-//! | `CONTROL`, then `LONG_PUT` | the same in both | [`Spot`]; the bytes, announced |
-//! | `GET` | the asker's operation | [`Spot`], length |
-//! | `ATOMIC` | the asker's operation | [`Spot`], count, operation, type, operands, comparands |
+//! | `PUT` | the asker's operation | [`Start`], bytes |
+//! | `CONTROL`, then `LONG_PUT` | the same in both | [`Start`]; the bytes, announced |
+//! | `GET` | the asker's operation | [`Start`], length |
+//! | `ATOMIC` | the asker's operation | [`Start`], count, operation, type, operands, comparands |
 //! | `ANSWER` | the operation | the bytes asked for; `flags` says why it was refused, or 0 |
 //!
 //! What a process asks of its own memory is done at once: it must not be overtaken by what others
@@ -14,196 +15,83 @@
 //! A long put is pulled straight into the window, and a long answer straight into the asker's
 //! memory. An asker is answered when the bytes are there, so the end of its operation says that.
 
-use std::sync::Arc;
-
 use weft_sys::buf::Buf;
-use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
+use weft_wire::{Envelope, Kind, OpId, PeerId};
 
 use super::ops::{Ops, Owner, State, Status};
 use super::sends::{Outgoing, Started};
-use super::turn::{Access, Atomic, Occurrence};
+use super::serve::Answer;
+use super::share::{SHARE_LEN, Share};
+use super::turn::{Along, Atomic};
 use super::work::{EndpointWork, whole};
 use crate::device::SendError;
 use crate::error::Error;
-use crate::remote::{AtomicOp, Change, ELEMENTS_MAX, Refusal, Rights, Scalar, Spot, Windows};
+use crate::remote::{AtomicOp, ELEMENTS_MAX, Refusal, Spot};
 
 /// In `flags` of a request: the envelope's data is a word for the peer.
 const HAS_DATA: u8 = 1;
+/// The request is one of several that are one operation.
+const HAS_SHARE: u8 = 2;
 
 /// Bytes of a [`Spot`].
 const SPOT_LEN: usize = 16;
 
-/// Bytes before the operands of an atomic operation.
-const ATOMIC_LEN: usize = SPOT_LEN + 8;
+/// Bytes between an atomic operation's start and its operands.
+pub(super) const ATOMIC_LEN: usize = 8;
 
-/// Long puts of one peer whose payload has not been announced yet: it follows at once.
-const SETUPS_MAX: usize = 1024;
-
-/// A long put that is on its way.
-#[derive(Debug)]
-pub(super) struct Landing {
-    /// The asker's operation.
-    answer: u64,
-    refusal: Option<Refusal>,
-    key: u64,
-    data: Option<u64>,
+/// A request's first bytes: the [`Spot`], the [`Share`] if it has one, and what is of fixed length
+/// behind them.
+struct Start {
+    bytes: [u8; SPOT_LEN + SHARE_LEN + ATOMIC_LEN],
+    len: usize,
 }
 
-/// A long put that was said to come.
-struct Setup {
-    peer: PeerId,
-    op: u64,
-    spot: Spot,
-    data: Option<u64>,
+impl Start {
+    fn new(at: Spot, share: Option<Share>) -> Start {
+        let mut start = Start { bytes: [0; SPOT_LEN + SHARE_LEN + ATOMIC_LEN], len: 0 };
+        start.push(&at.key.to_le_bytes());
+        start.push(&at.addr.to_le_bytes());
+        if let Some(share) = share {
+            start.push(&share.bytes());
+        }
+        start
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
-/// What an endpoint knows of its windows and of requests for them.
-#[derive(Default)]
-pub(super) struct Remote {
-    pub(super) windows: Arc<Windows>,
-    /// Whether every access is told.
-    pub(super) watched: bool,
-    setups: Vec<Setup>,
-    /// The answer's bytes; kept to be used again.
-    bytes: Vec<u8>,
+/// A request's envelope, with what goes along.
+fn heading_of(op: u64, kind: Kind, along: Along) -> Envelope {
+    let flags = if along.data.is_some() { HAS_DATA } else { 0 }
+        | if along.share.is_some() { HAS_SHARE } else { 0 };
+    Envelope { tag: op, data: along.data.unwrap_or(0), kind, flags, ..Envelope::default() }
 }
 
-/// What an asker is answered.
-pub(super) enum Answer {
-    /// Nothing: it was no request.
-    None,
-    /// The bytes in [`Remote::bytes`], or why not.
-    Code(u64, Result<(), Refusal>),
-    /// Memory of a window.
-    Memory(u64, Buf),
+/// What goes along with a request, its place, and the bytes behind; `None` if it is too short.
+pub(super) fn read_start<'a>(
+    envelope: &Envelope,
+    payload: &'a [u8],
+) -> Option<(Along, Spot, &'a [u8])> {
+    let (spot, rest) = payload.split_at_checked(SPOT_LEN)?;
+    let spot = Spot { key: u64_at(spot, 0)?, addr: u64_at(spot, 8)? };
+    let data = (envelope.flags & HAS_DATA != 0).then_some(envelope.data);
+    if envelope.flags & HAS_SHARE == 0 {
+        return Some((Along { data, share: None }, spot, rest));
+    }
+    let (share, rest) = rest.split_first_chunk::<SHARE_LEN>()?;
+    Some((Along { data, share: Some(Share::from_bytes(*share)) }, spot, rest))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+/// A number in a request.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
-}
-
-fn spot_at(bytes: &[u8]) -> Option<Spot> {
-    Some(Spot { key: u64_at(bytes, 0)?, addr: u64_at(bytes, 8)? })
-}
-
-fn spot_bytes(spot: Spot) -> [u8; SPOT_LEN] {
-    let mut bytes = [0; SPOT_LEN];
-    bytes[..8].copy_from_slice(&spot.key.to_le_bytes());
-    bytes[8..].copy_from_slice(&spot.addr.to_le_bytes());
-    bytes
-}
-
-fn word(envelope: &Envelope) -> Option<u64> {
-    (envelope.flags & HAS_DATA != 0).then_some(envelope.data)
-}
-
-impl Remote {
-    fn note(&self, ops: &mut Ops, peer: PeerId, seen: (Access, u64, usize), data: Option<u64>) {
-        if self.watched || data.is_some() {
-            let (access, key, len) = seen;
-            ops.tell(Occurrence::Accessed { peer: peer.0, access, key, len, data });
-        }
-    }
-
-    /// Does what a message asks for, if it is a request.
-    pub(super) fn take(
-        &mut self,
-        ops: &mut Ops,
-        peer: PeerId,
-        envelope: &Envelope,
-        payload: &[u8],
-    ) -> Answer {
-        self.bytes.clear();
-        let op = envelope.tag;
-        let result = match envelope.kind {
-            Kind::PUT => spot_at(payload)
-                .ok_or(Refusal::Nonsense)
-                .and_then(|spot| self.write(ops, peer, spot, &payload[SPOT_LEN..], word(envelope))),
-            Kind::CONTROL => {
-                self.expect(peer, envelope, payload);
-                return Answer::None;
-            }
-            // Short enough to come whole.
-            Kind::LONG_PUT => match self.expected(peer, op) {
-                Some(Setup { spot, data, .. }) => self.write(ops, peer, spot, payload, data),
-                None => return Answer::None,
-            },
-            Kind::GET => match self.read(ops, peer, payload) {
-                Ok(memory) => return Answer::Memory(op, memory),
-                Err(refusal) => Err(refusal),
-            },
-            Kind::ATOMIC => self.change(ops, peer, envelope, payload),
-            _ => return Answer::None,
-        };
-        Answer::Code(op, result)
-    }
-
-    fn expect(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) {
-        let Some(spot) = spot_at(payload) else { return };
-        if self.setups.iter().filter(|s| s.peer == peer).count() >= SETUPS_MAX {
-            return;
-        }
-        self.setups.push(Setup { peer, op: envelope.tag, spot, data: word(envelope) });
-    }
-
-    fn expected(&mut self, peer: PeerId, op: u64) -> Option<Setup> {
-        let at = self.setups.iter().position(|s| s.peer == peer && s.op == op)?;
-        Some(self.setups.swap_remove(at))
-    }
-
-    fn write(
-        &mut self,
-        ops: &mut Ops,
-        peer: PeerId,
-        spot: Spot,
-        bytes: &[u8],
-        data: Option<u64>,
-    ) -> Result<(), Refusal> {
-        let rights = Rights { get: false, put: true };
-        self.windows.find(spot, bytes.len(), rights)?.write(0, bytes);
-        self.note(ops, peer, (Access::Put, spot.key, bytes.len()), data);
-        Ok(())
-    }
-
-    fn read(&mut self, ops: &mut Ops, peer: PeerId, payload: &[u8]) -> Result<Buf, Refusal> {
-        let spot = spot_at(payload).ok_or(Refusal::Nonsense)?;
-        let len = u64_at(payload, SPOT_LEN).ok_or(Refusal::Nonsense)?;
-        let len = usize::try_from(len).map_err(|_| Refusal::Bounds)?;
-        let memory = self.windows.find(spot, len, Rights { get: true, put: false })?;
-        self.note(ops, peer, (Access::Get, spot.key, len), None);
-        Ok(memory)
-    }
-
-    fn change(
-        &mut self,
-        ops: &mut Ops,
-        peer: PeerId,
-        envelope: &Envelope,
-        payload: &[u8],
-    ) -> Result<(), Refusal> {
-        let head = payload.get(..ATOMIC_LEN).ok_or(Refusal::Nonsense)?;
-        let spot = spot_at(head).ok_or(Refusal::Nonsense)?;
-        let count = u32::from_le_bytes([head[16], head[17], head[18], head[19]]) as usize;
-        let op = *AtomicOp::ALL.get(usize::from(head[20])).ok_or(Refusal::Nonsense)?;
-        let scalar = *Scalar::ALL.get(usize::from(head[21])).ok_or(Refusal::Nonsense)?;
-        let fetch = head[22] != 0;
-        let rows = &payload[ATOMIC_LEN..];
-        let row = count * scalar.size();
-        let operands = if op == AtomicOp::Read { 0 } else { row };
-        let expected = operands + if op.compares() { row } else { 0 };
-        if count > ELEMENTS_MAX || rows.len() != expected {
-            return Err(Refusal::Nonsense);
-        }
-        let (operands, comparands) = rows.split_at(operands);
-        let change = Change { op, scalar, count, operands, comparands };
-        self.windows.change(spot, &change, fetch, &mut self.bytes)?;
-        if !fetch {
-            self.bytes.clear();
-        }
-        let access = if fetch { Access::FetchAtomic } else { Access::Atomic };
-        self.note(ops, peer, (access, spot.key, row), word(envelope));
-        Ok(())
-    }
 }
 
 impl EndpointWork {
@@ -227,26 +115,24 @@ impl EndpointWork {
         peer: PeerId,
         from: &Buf,
         at: Spot,
-        data: Option<u64>,
+        along: Along,
         owner: Owner,
     ) -> Result<(), Error> {
         let (slot, op) = self.ask(peer, Buf::empty(), owner);
-        let flags = if data.is_some() { HAS_DATA } else { 0 };
-        let kind = Kind::PUT;
-        let envelope =
-            Envelope { tag: op, data: data.unwrap_or(0), kind, flags, ..Envelope::default() };
+        let start = Start::new(at, along.share);
+        let envelope = heading_of(op, Kind::PUT, along);
         if self.device.is_self(peer) {
-            self.ask_self(peer, &envelope, &spot_bytes(at), &[from]);
+            self.ask_self(peer, &envelope, start.as_slice(), &[from]);
             return Ok(());
         }
         let caps = self.device.caps(peer);
-        let len = SPOT_LEN + from.len();
+        let len = start.len + from.len();
         let sent = if len <= caps.eager_max && len < caps.announce_from {
-            self.send_parts(peer, &envelope, &spot_bytes(at), &[from])
+            self.send_parts(peer, &envelope, start.as_slice(), &[from])
         } else {
             let setup = Envelope { kind: Kind::CONTROL, ..envelope };
             let long = Envelope { kind: Kind::LONG_PUT, ..envelope };
-            self.send_copy(peer, &setup, &spot_bytes(at))
+            self.send_copy(peer, &setup, start.as_slice())
                 .and_then(|()| self.send(peer, &long, Outgoing::Kept(from)))
                 .map(|started| self.detach(started))
         };
@@ -258,18 +144,18 @@ impl EndpointWork {
         peer: PeerId,
         into: Buf,
         at: Spot,
+        share: Option<Share>,
         owner: Owner,
     ) -> Result<(), Error> {
-        let mut request = [0; SPOT_LEN + 8];
-        request[..SPOT_LEN].copy_from_slice(&spot_bytes(at));
-        request[SPOT_LEN..].copy_from_slice(&(into.len() as u64).to_le_bytes());
+        let mut start = Start::new(at, share);
+        start.push(&(into.len() as u64).to_le_bytes());
         let (slot, op) = self.ask(peer, into, owner);
-        let envelope = Envelope { tag: op, kind: Kind::GET, ..Envelope::default() };
+        let envelope = heading_of(op, Kind::GET, Along { data: None, share });
         if self.device.is_self(peer) {
-            self.ask_self(peer, &envelope, &request, &[]);
+            self.ask_self(peer, &envelope, start.as_slice(), &[]);
             return Ok(());
         }
-        let sent = self.send_copy(peer, &envelope, &request);
+        let sent = self.send_copy(peer, &envelope, start.as_slice());
         self.asked(slot, sent)
     }
 
@@ -278,7 +164,7 @@ impl EndpointWork {
         peer: PeerId,
         atomic: Atomic<'_>,
         at: Spot,
-        data: Option<u64>,
+        along: Along,
         owner: Owner,
     ) -> Result<(), Error> {
         let Atomic { op, scalar, count, operands, comparands, fetch } = atomic;
@@ -293,27 +179,28 @@ impl EndpointWork {
             let why = format!("{op:?} cannot be done with {count} elements of type {scalar:?}");
             return Err(Error::Refused { peer, why });
         }
-        let mut head = [0; ATOMIC_LEN];
-        head[..SPOT_LEN].copy_from_slice(&spot_bytes(at));
-        head[16..20].copy_from_slice(&(count as u32).to_le_bytes());
-        (head[20], head[21], head[22]) = (op as u8, scalar as u8, u8::from(fetch.is_some()));
+        let mut start = Start::new(at, along.share);
+        start.push(&(count as u32).to_le_bytes());
+        start.push(&[op as u8, scalar as u8, u8::from(fetch.is_some()), 0]);
         let none = Buf::empty();
         let operands = if op == AtomicOp::Read { &none } else { operands };
         let comparands = if op.compares() { comparands } else { &none };
         let (slot, id) = self.ask(peer, fetch.unwrap_or_else(Buf::empty), owner);
-        let envelope = Envelope {
-            tag: id,
-            data: data.unwrap_or(0),
-            kind: Kind::ATOMIC,
-            flags: if data.is_some() { HAS_DATA } else { 0 },
-            ..Envelope::default()
-        };
+        let envelope = heading_of(id, Kind::ATOMIC, along);
+        let rows = [operands, comparands];
         if self.device.is_self(peer) {
-            self.ask_self(peer, &envelope, &head, &[operands, comparands]);
+            self.ask_self(peer, &envelope, start.as_slice(), &rows);
             return Ok(());
         }
-        let sent = self.send_parts(peer, &envelope, &head, &[operands, comparands]);
+        let sent = self.send_parts(peer, &envelope, start.as_slice(), &rows);
         self.asked(slot, sent)
+    }
+
+    /// A share of an operation that is asked for in so many requests.
+    pub(super) fn share(&mut self, parts: usize) -> Option<Share> {
+        let parts = u32::try_from(parts).ok()?;
+        self.remote.shares = self.remote.shares.wrapping_add(1);
+        Some(Share { whole: self.remote.shares, parts })
     }
 
     /// Does what this process asks of itself, and ends the operation.
@@ -323,7 +210,11 @@ impl EndpointWork {
             Answer::None => return,
             Answer::Code(op, Ok(())) => (op, 0, std::mem::take(&mut self.remote.bytes)),
             Answer::Code(op, Err(why)) => (op, why as u8, Vec::new()),
-            Answer::Memory(op, memory) => (op, 0, together(&[], &[&memory])),
+            Answer::Memory(op, given) => {
+                let bytes = together(&[], &[&given.memory]);
+                self.remote.given(&mut self.ops, peer, Some(given.seen), given.share);
+                (op, 0, bytes)
+            }
         };
         answered(&mut self.ops, peer, &heading(op, code), &bytes);
     }
@@ -370,95 +261,15 @@ impl EndpointWork {
     }
 
     /// Nobody asks how a send ends.
-    fn detach(&mut self, started: Started) {
+    pub(super) fn detach(&mut self, started: Started) {
         if let Started::Slot(slot) = started {
             self.entrust(slot, None);
         }
     }
-
-    /// Answers a request.
-    pub(super) fn answer(&mut self, peer: PeerId, answer: Answer) {
-        // An asker that is gone needs no answer.
-        let _ = match answer {
-            Answer::None => Ok(()),
-            Answer::Code(op, Ok(())) => {
-                let bytes = std::mem::take(&mut self.remote.bytes);
-                let sent = self.send_copy(peer, &heading(op, 0), &bytes);
-                self.remote.bytes = bytes;
-                sent
-            }
-            Answer::Code(op, Err(why)) => self.send_copy(peer, &heading(op, why as u8), &[]),
-            Answer::Memory(op, memory) => self
-                .send(peer, &heading(op, 0), Outgoing::Kept(&memory))
-                .map(|started| self.detach(started)),
-        };
-    }
-
-    /// Takes an announced message that is not matched: a long put, or a long answer.
-    pub(super) fn take_unmatched(
-        &mut self,
-        peer: PeerId,
-        envelope: &Envelope,
-        len: u64,
-        ticket: Ticket,
-    ) {
-        if envelope.kind == Kind::LONG_PUT {
-            return self.land(peer, envelope.tag, len as usize, ticket);
-        }
-        let status = Status { source: peer.0, envelope: Envelope::default(), len: len as usize };
-        let asked = (envelope.kind == Kind::ANSWER)
-            .then(|| asked_of(&mut self.ops, peer, envelope.tag))
-            .flatten();
-        // What nobody asked for is pulled into nothing, so that its sender is rid of it.
-        let slot = asked.unwrap_or_else(|| {
-            let slot = self.ops.insert(State::Waiting, peer, Buf::empty());
-            self.ops.at(slot).owner = Owner::Nobody;
-            slot
-        });
-        self.pull(slot, status, ticket);
-    }
-
-    fn land(&mut self, peer: PeerId, op: u64, len: usize, ticket: Ticket) {
-        let rights = Rights { get: false, put: true };
-        let (memory, landing) = match self.remote.expected(peer, op) {
-            Some(Setup { spot, data, .. }) => {
-                let found = self.remote.windows.find(spot, len, rights);
-                let refusal = found.as_ref().err().copied();
-                let memory = found.unwrap_or_else(|_| Buf::empty());
-                (memory, Landing { answer: op, refusal, key: spot.key, data })
-            }
-            None => {
-                let refusal = Some(Refusal::Nonsense);
-                (Buf::empty(), Landing { answer: op, refusal, key: 0, data: None })
-            }
-        };
-        let slot = self.ops.insert(State::Landing(Box::new(landing)), peer, memory.clone());
-        self.ops.at(slot).owner = Owner::Nobody;
-        let id = self.ops.id(slot);
-        self.device.pull(peer, ticket, memory, id);
-    }
-
-    /// A long put is there.
-    pub(super) fn landed(&mut self, slot: u32) {
-        let op = self.ops.at(slot);
-        let peer = op.peer;
-        let len = op.buf.len();
-        let State::Landing(landing) = std::mem::replace(&mut op.state, State::Waiting) else {
-            return;
-        };
-        self.ops.remove(slot);
-        self.remote.bytes.clear();
-        let result = landing.refusal.map_or(Ok(()), Err);
-        if result.is_ok() {
-            let seen = (Access::Put, landing.key, len);
-            self.remote.note(&mut self.ops, peer, seen, landing.data);
-        }
-        self.answer(peer, Answer::Code(landing.answer, result));
-    }
 }
 
 /// What an answer says of itself.
-fn heading(op: u64, code: u8) -> Envelope {
+pub(super) fn heading(op: u64, code: u8) -> Envelope {
     Envelope { tag: op, kind: Kind::ANSWER, flags: code, ..Envelope::default() }
 }
 
@@ -481,7 +292,7 @@ fn together(head: &[u8], parts: &[&Buf]) -> Vec<u8> {
 }
 
 /// The operation that an answer names, if it was asked of this peer.
-fn asked_of(ops: &mut Ops, peer: PeerId, op: u64) -> Option<u32> {
+pub(super) fn asked_of(ops: &mut Ops, peer: PeerId, op: u64) -> Option<u32> {
     let slot = ops.slot(OpId(op))?;
     let op = ops.at(slot);
     (op.peer == peer && matches!(op.state, State::Remote)).then_some(slot)
@@ -497,7 +308,12 @@ pub(super) fn answered(ops: &mut Ops, peer: PeerId, envelope: &Envelope, payload
             let room = ops.at(slot).buf.write(0, payload);
             whole(status, room)
         }
-        code => Err(Error::Refused { peer, why: Refusal::from_code(code).why().to_string() }),
+        code => Err(refused(peer, code)),
     };
     ops.end(slot, result);
+}
+
+/// What an answer with such `flags` says.
+pub(super) fn refused(peer: PeerId, code: u8) -> Error {
+    Error::Refused { peer, why: Refusal::from_code(code).why().to_string() }
 }

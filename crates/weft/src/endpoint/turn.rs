@@ -10,6 +10,7 @@ use super::many::Many;
 use super::ops::{Owner, State, Status};
 use super::request::Matched;
 use super::sends::{Outgoing, Started};
+use super::share::Share;
 use super::work::EndpointWork;
 use crate::error::Error;
 use crate::group::Seat;
@@ -59,20 +60,39 @@ pub enum Occurrence {
         /// For a receive of several messages: where this one is.
         placed: Option<Placed>,
     },
-    /// A peer has used a window: told if it sent a word along, or if [`Turn::watch_windows`] was
-    /// asked for.
+    /// A peer has used a window, and all that it did is done: told once for an operation, if a
+    /// word came along or if [`Turn::watch_windows`] was asked for.
     Accessed {
         /// Who.
         peer: u32,
         /// What it did.
         access: Access,
-        /// The window's key.
-        key: u64,
+        /// The window's key; `None` for several windows, each of which was told before as
+        /// [`Occurrence::Touched`].
+        key: Option<u64>,
         /// Bytes.
         len: usize,
         /// The word that it sent along.
         data: Option<u64>,
     },
+    /// One of several windows that a peer has used in one operation.
+    Touched {
+        /// What it did.
+        access: Access,
+        /// The window's key.
+        key: u64,
+        /// Bytes in this window.
+        len: usize,
+    },
+}
+
+/// What goes along with a request for a peer's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Along {
+    /// A word for the peer, told to it when the operation is done.
+    pub data: Option<u64>,
+    /// For one of several requests that are one operation.
+    pub share: Option<Share>,
 }
 
 /// How a send began.
@@ -242,8 +262,14 @@ impl Turn<'_> {
         self.work.cancel(slot)
     }
 
+    /// What makes `parts` requests to one peer one operation, of which the peer is told once, when
+    /// all are done; not at all if one of them is refused.
+    pub fn share(&mut self, parts: usize) -> Option<Share> {
+        self.work.share(parts)
+    }
+
     /// Starts to write to a peer's memory. It has ended when the bytes are there; until then `from`
-    /// must not be changed. `data` is a word for the peer, told to it when the bytes are there.
+    /// must not be changed.
     ///
     /// # Errors
     /// As for [`Turn::inject`].
@@ -252,10 +278,10 @@ impl Turn<'_> {
         peer: u32,
         from: &Buf,
         at: Spot,
-        data: Option<u64>,
+        along: Along,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
-        self.work.put(PeerId(peer), from, at, data, owner(cookie))
+        self.work.put(PeerId(peer), from, at, along, owner(cookie))
     }
 
     /// Starts to read a peer's memory.
@@ -267,9 +293,10 @@ impl Turn<'_> {
         peer: u32,
         into: Buf,
         at: Spot,
+        share: Option<Share>,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
-        self.work.get(PeerId(peer), into, at, owner(cookie))
+        self.work.get(PeerId(peer), into, at, share, owner(cookie))
     }
 
     /// Starts an atomic operation on a peer's memory. The operands may be used again at once.
@@ -281,15 +308,15 @@ impl Turn<'_> {
         peer: u32,
         atomic: Atomic<'_>,
         at: Spot,
-        data: Option<u64>,
+        along: Along,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
-        self.work.atomic(PeerId(peer), atomic, at, data, owner(cookie))
+        self.work.atomic(PeerId(peer), atomic, at, along, owner(cookie))
     }
 
     /// Tells from now on of every use of the windows, or of those with a word only.
     pub fn watch_windows(&mut self, all: bool) {
-        self.work.remote.watched = all;
+        self.work.remote.notes.watched = all;
     }
 
     /// Takes what has arrived; `true` if something was done.

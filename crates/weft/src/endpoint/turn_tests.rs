@@ -14,16 +14,16 @@ use weft_proto::msg::matching::Want;
 
 const SIZES: [usize; 7] = [0, 1, 32, 4000, 16 << 10, (16 << 10) + 1, 1 << 20];
 
-struct Side {
-    endpoint: Endpoint,
-    windows: Arc<Windows>,
+pub(super) struct Side {
+    pub(super) endpoint: Endpoint,
+    pub(super) windows: Arc<Windows>,
 }
 
-fn side(key: u8) -> Side {
+pub(super) fn side(key: u8) -> Side {
     side_with(key, DeviceKind::Shm)
 }
 
-fn side_with(key: u8, device: DeviceKind) -> Side {
+pub(super) fn side_with(key: u8, device: DeviceKind) -> Side {
     let windows = Arc::new(Windows::default());
     let options = ContextOptions { device, ..ContextOptions::default() };
     let endpoint = Endpoint::open(&options, JobKey([key; 16]), windows.clone()).unwrap();
@@ -31,30 +31,34 @@ fn side_with(key: u8, device: DeviceKind) -> Side {
 }
 
 /// Two that know each other, and the number of the second at the first.
-fn pair() -> (Side, Side, u32) {
+pub(super) fn pair() -> (Side, Side, u32) {
     know(side(1), side(1))
 }
 
-fn know(a: Side, b: Side) -> (Side, Side, u32) {
+pub(super) fn know(a: Side, b: Side) -> (Side, Side, u32) {
     let to_b = a.endpoint.add_peer(&b.endpoint.address().unwrap()).unwrap();
     b.endpoint.add_peer(&a.endpoint.address().unwrap()).unwrap();
     (a, b, to_b)
 }
 
-fn any(kind: Kind) -> Want {
+pub(super) fn any(kind: Kind) -> Want {
     Want { source: None, tag: 0, ignore: u64::MAX, kind }
 }
 
-fn cookie(context: u64) -> Cookie {
+pub(super) fn cookie(context: u64) -> Cookie {
     Cookie { context, mark: context * 2 }
 }
 
-fn envelope(kind: Kind, tag: u64) -> Envelope {
+pub(super) fn word(data: Option<u64>) -> Along {
+    Along { data, share: None }
+}
+
+pub(super) fn envelope(kind: Kind, tag: u64) -> Envelope {
     Envelope { tag, data: tag + 1, kind, ..Envelope::default() }
 }
 
 /// The next occurrence at either side; both make progress meanwhile.
-fn next(at: &Side, other: &Side) -> Occurrence {
+pub(super) fn next(at: &Side, other: &Side) -> Occurrence {
     for _ in 0..1_000_000 {
         other.endpoint.turn(|turn| turn.progress());
         let found = at.endpoint.turn(|turn| {
@@ -69,7 +73,7 @@ fn next(at: &Side, other: &Side) -> Occurrence {
     panic!("nothing has happened");
 }
 
-fn ended(occurrence: Occurrence) -> (u64, Result<Status, Error>, Option<Placed>) {
+pub(super) fn ended(occurrence: Occurrence) -> (u64, Result<Status, Error>, Option<Placed>) {
     match occurrence {
         Occurrence::Ended { cookie: c, result, placed } => {
             assert_eq!(c, cookie(c.context));
@@ -79,11 +83,11 @@ fn ended(occurrence: Occurrence) -> (u64, Result<Status, Error>, Option<Placed>)
     }
 }
 
-fn pattern(len: usize) -> Vec<u8> {
+pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 13 + i / 509) as u8).collect()
 }
 
-fn bytes(buf: &Buf) -> Vec<u8> {
+pub(super) fn bytes(buf: &Buf) -> Vec<u8> {
     let mut bytes = vec![0; buf.len()];
     buf.read(0, &mut bytes);
     bytes
@@ -219,7 +223,7 @@ fn windows_are_written_read_and_changed() {
         let at = Spot { key, addr: 1004 };
         let from = Buf::from_vec(pattern(len));
         let put = |data| {
-            a.endpoint.turn(|turn| turn.put(to_b, &from, at, data, Some(cookie(1))).unwrap());
+            a.endpoint.turn(|turn| turn.put(to_b, &from, at, word(data), Some(cookie(1))).unwrap());
         };
         put(None);
         assert_eq!(ended(next(&a, &b)).1.err(), None);
@@ -233,7 +237,7 @@ fn windows_are_written_read_and_changed() {
         assert_eq!(ended(next(&a, &b)).0, 1);
 
         let into = Buf::from_vec(vec![0; len]);
-        a.endpoint.turn(|turn| turn.get(to_b, into.clone(), at, Some(cookie(2))).unwrap());
+        a.endpoint.turn(|turn| turn.get(to_b, into.clone(), at, None, Some(cookie(2))).unwrap());
         let (context, result, _) = ended(next(&a, &b));
         assert_eq!((context, result.unwrap().len), (2, len));
         assert!(bytes(&into) == pattern(len), "{len} bytes");
@@ -264,7 +268,7 @@ fn a_fetch_and_add_gives_what_was_there() {
     let at = Spot { key, addr: 0 };
     let start = |fetch| {
         a.endpoint
-            .turn(|turn| turn.atomic(to_b, atomic(fetch), at, None, Some(cookie(1))))
+            .turn(|turn| turn.atomic(to_b, atomic(fetch), at, word(None), Some(cookie(1))))
             .unwrap();
         ended(next(&a, &b)).1.unwrap();
     };
@@ -320,11 +324,11 @@ fn what_a_process_asks_of_its_own_memory_is_done_at_once() {
     };
     for len in [8, 1 << 20] {
         let from = Buf::from_vec(pattern(len));
-        e.turn(|turn| turn.put(me, &from, at, None, Some(cookie(1)))).unwrap();
+        e.turn(|turn| turn.put(me, &from, at, word(None), Some(cookie(1)))).unwrap();
         assert_eq!(ends(1).err(), None);
         assert!(bytes(&memory)[..len] == pattern(len));
         let into = Buf::from_vec(vec![0; len]);
-        e.turn(|turn| turn.get(me, into.clone(), at, Some(cookie(2)))).unwrap();
+        e.turn(|turn| turn.get(me, into.clone(), at, None, Some(cookie(2)))).unwrap();
         assert_eq!(ends(2).unwrap().len, len);
         assert!(bytes(&into) == pattern(len));
     }
@@ -333,11 +337,11 @@ fn what_a_process_asks_of_its_own_memory_is_done_at_once() {
     let (op, scalar) = (AtomicOp::BitXor, Scalar::U64);
     let fetch = Some(into.clone());
     let atomic = Atomic { op, scalar, count: 1, operands: &operands, comparands: &none, fetch };
-    e.turn(|turn| turn.atomic(me, atomic, at, None, Some(cookie(3)))).unwrap();
+    e.turn(|turn| turn.atomic(me, atomic, at, word(None), Some(cookie(3)))).unwrap();
     assert_eq!(ends(3).unwrap().len, 8);
     assert_eq!((bytes(&into), &bytes(&memory)[..8]), (operand, &[0; 8][..]));
     let outside = Spot { key, addr: 1 << 20 };
-    e.turn(|turn| turn.get(me, into, outside, Some(cookie(4)))).unwrap();
+    e.turn(|turn| turn.get(me, into, outside, None, Some(cookie(4)))).unwrap();
     assert!(ends(4).unwrap_err().to_string().contains("not all inside"));
 }
 
@@ -349,7 +353,7 @@ fn what_a_window_does_not_allow_is_refused_with_a_reason() {
     let key = b.windows.open(None, &memory, read, 0).unwrap();
     let put = |len: usize, at: Spot| {
         let from = Buf::from_vec(pattern(len));
-        a.endpoint.turn(|turn| turn.put(to_b, &from, at, Some(1), Some(cookie(1))).unwrap());
+        a.endpoint.turn(|turn| turn.put(to_b, &from, at, word(Some(1)), Some(cookie(1))).unwrap());
         ended(next(&a, &b)).1.unwrap_err().to_string()
     };
     for len in [8, 1 << 18] {
@@ -360,7 +364,7 @@ fn what_a_window_does_not_allow_is_refused_with_a_reason() {
     }
     let into = Buf::from_vec(vec![0; 8]);
     let at = Spot { key, addr: u64::MAX };
-    a.endpoint.turn(|turn| turn.get(to_b, into, at, Some(cookie(1))).unwrap());
+    a.endpoint.turn(|turn| turn.get(to_b, into, at, None, Some(cookie(1))).unwrap());
     assert!(ended(next(&a, &b)).1.unwrap_err().to_string().contains("not all inside"));
     assert!(bytes(&memory).iter().all(|&b| b == 0));
     assert!(b.endpoint.turn(|turn| turn.occurrence()).is_none());

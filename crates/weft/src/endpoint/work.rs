@@ -12,8 +12,8 @@ use super::collective::Collectives;
 use super::door::Door;
 use super::many;
 use super::ops::{Ops, Owner, State, Status};
-use super::remote::Remote;
 use super::sends::Queue;
+use super::serve::Remote;
 use super::turn::Cookie;
 use crate::context::Early;
 use crate::device::Device;
@@ -314,6 +314,9 @@ impl EndpointWork {
         if self.groups.next_ns <= now_ns {
             self.groups.due(&mut *self.device);
         }
+        if !self.ops.given.is_empty() {
+            self.reads_ended();
+        }
         if !self.ops.parts.is_empty() {
             self.parts_ended();
         }
@@ -363,6 +366,7 @@ impl EndpointWork {
             | State::Part { .. }
             | State::Remote
             | State::Landing(_)
+            | State::Request
             | State::Collective(_)
             | State::Ended(_) => false,
         };

@@ -1,0 +1,413 @@
+//! Operations on a window of this process, as its peers ask for them: see
+//! [`remote`](super::remote) for what they send.
+//!
+//! Requests are carried out in the order in which they were sent. A peer that was asked to announce
+//! its messages, for too many are stored here, announces its requests as well: they are pulled
+//! first, and those that come meanwhile wait their turn.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use weft_sys::buf::Buf;
+use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
+
+use super::ops::{Ops, Owner, State, Status};
+use super::remote::{ATOMIC_LEN, asked_of, heading, read_start, refused, u64_at};
+use super::sends::{Outgoing, Started};
+use super::share::{Notes, Seen, Share};
+use super::turn::{Access, Along};
+use super::work::EndpointWork;
+use crate::remote::{AtomicOp, Change, ELEMENTS_MAX, Refusal, Rights, Scalar, Spot, Windows};
+
+/// Long puts of one peer whose payload has not been announced yet: it follows at once.
+const SETUPS_MAX: usize = 1024;
+
+/// A request that is announced is not longer than this: it would fit into a frame or a ring.
+const REQUEST_MAX: u64 = 4 << 20;
+
+/// A long put that is on its way.
+#[derive(Debug)]
+pub(super) struct Landing {
+    /// The asker's operation.
+    answer: u64,
+    refusal: Option<Refusal>,
+    key: u64,
+    along: Along,
+}
+
+/// A long put that was said to come.
+struct Setup {
+    peer: PeerId,
+    op: u64,
+    spot: Spot,
+    along: Along,
+}
+
+/// Memory of a window that a peer reads.
+pub(super) struct Given {
+    pub(super) memory: Buf,
+    pub(super) seen: Seen,
+    pub(super) share: Option<Share>,
+}
+
+/// A request that cannot be carried out yet.
+struct Late {
+    peer: PeerId,
+    envelope: Envelope,
+    request: Request,
+}
+
+enum Request {
+    /// Its bytes are being pulled.
+    Pulled(OpId),
+    There(Vec<u8>),
+    /// A long put's payload.
+    Long {
+        len: usize,
+        ticket: Ticket,
+    },
+}
+
+/// What an endpoint knows of its windows and of requests for them.
+#[derive(Default)]
+pub(super) struct Remote {
+    pub(super) windows: Arc<Windows>,
+    pub(super) notes: Notes,
+    /// The last operation of several requests that this endpoint has begun.
+    pub(super) shares: u64,
+    setups: Vec<Setup>,
+    late: VecDeque<Late>,
+    /// What peers are reading, by the operations that send it.
+    given: HashMap<u64, (PeerId, Seen, Option<Share>)>,
+    /// The answer's bytes; kept to be used again.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What an asker is answered.
+pub(super) enum Answer {
+    /// Nothing: it was no request.
+    None,
+    /// The bytes in [`Remote::bytes`], or why not.
+    Code(u64, Result<(), Refusal>),
+    /// Memory of a window.
+    Memory(u64, Given),
+}
+
+impl Remote {
+    /// As [`Remote::take`], for what has come whole: not before what was sent earlier.
+    #[inline]
+    pub(super) fn take_in_turn(
+        &mut self,
+        ops: &mut Ops,
+        peer: PeerId,
+        envelope: Envelope,
+        payload: &[u8],
+    ) -> Answer {
+        if self.waits(peer) {
+            let request = Request::There(payload.to_vec());
+            self.late.push_back(Late { peer, envelope, request });
+            return Answer::None;
+        }
+        self.take(ops, peer, &envelope, payload)
+    }
+
+    /// Does what a message asks for, if it is a request.
+    pub(super) fn take(
+        &mut self,
+        ops: &mut Ops,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &[u8],
+    ) -> Answer {
+        self.bytes.clear();
+        let op = envelope.tag;
+        if envelope.kind == Kind::LONG_PUT {
+            // Short enough to come whole.
+            let Some(Setup { spot, along, .. }) = self.expected(peer, op) else {
+                return Answer::None;
+            };
+            let result = self.write(spot, payload);
+            return Answer::Code(op, self.noted(ops, peer, result, along));
+        }
+        if ![Kind::PUT, Kind::CONTROL, Kind::GET, Kind::ATOMIC].contains(&envelope.kind) {
+            return Answer::None;
+        }
+        let Some((along, spot, rest)) = read_start(envelope, payload) else {
+            return match envelope.kind {
+                Kind::CONTROL => Answer::None,
+                _ => Answer::Code(op, Err(Refusal::Nonsense)),
+            };
+        };
+        let result = match envelope.kind {
+            Kind::CONTROL => {
+                self.expect(Setup { peer, op, spot, along });
+                return Answer::None;
+            }
+            Kind::GET => match self.read(spot, rest) {
+                // Told when it has been read.
+                Ok((memory, seen)) => {
+                    return Answer::Memory(op, Given { memory, seen, share: along.share });
+                }
+                Err(refusal) => Err(refusal),
+            },
+            Kind::PUT => self.write(spot, rest),
+            _ => self.change(spot, rest),
+        };
+        Answer::Code(op, self.noted(ops, peer, result, along))
+    }
+
+    /// Tells of a request as it should be.
+    fn noted(
+        &mut self,
+        ops: &mut Ops,
+        peer: PeerId,
+        result: Result<Seen, Refusal>,
+        along: Along,
+    ) -> Result<(), Refusal> {
+        self.notes.note(ops, peer, result.ok(), (along.data, along.share));
+        result.map(drop)
+    }
+
+    /// A peer has read what it asked for, or (`None`) will not.
+    pub(super) fn given(
+        &mut self,
+        ops: &mut Ops,
+        peer: PeerId,
+        seen: Option<Seen>,
+        share: Option<Share>,
+    ) {
+        self.notes.note(ops, peer, seen, (None, share));
+    }
+
+    fn expect(&mut self, setup: Setup) {
+        if self.setups.iter().filter(|s| s.peer == setup.peer).count() < SETUPS_MAX {
+            self.setups.push(setup);
+        }
+    }
+
+    fn expected(&mut self, peer: PeerId, op: u64) -> Option<Setup> {
+        let at = self.setups.iter().position(|s| s.peer == peer && s.op == op)?;
+        Some(self.setups.swap_remove(at))
+    }
+
+    fn write(&mut self, spot: Spot, bytes: &[u8]) -> Result<Seen, Refusal> {
+        let rights = Rights { get: false, put: true };
+        self.windows.find(spot, bytes.len(), rights)?.write(0, bytes);
+        Ok(Seen { access: Access::Put, key: spot.key, len: bytes.len() })
+    }
+
+    fn read(&mut self, spot: Spot, rest: &[u8]) -> Result<(Buf, Seen), Refusal> {
+        let len = u64_at(rest, 0).ok_or(Refusal::Nonsense)?;
+        let len = usize::try_from(len).map_err(|_| Refusal::Bounds)?;
+        let memory = self.windows.find(spot, len, Rights { get: true, put: false })?;
+        Ok((memory, Seen { access: Access::Get, key: spot.key, len }))
+    }
+
+    fn change(&mut self, spot: Spot, rest: &[u8]) -> Result<Seen, Refusal> {
+        let (head, rows) = rest.split_first_chunk::<ATOMIC_LEN>().ok_or(Refusal::Nonsense)?;
+        let count = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let op = *AtomicOp::ALL.get(usize::from(head[4])).ok_or(Refusal::Nonsense)?;
+        let scalar = *Scalar::ALL.get(usize::from(head[5])).ok_or(Refusal::Nonsense)?;
+        let fetch = head[6] != 0;
+        let row = count.checked_mul(scalar.size()).ok_or(Refusal::Nonsense)?;
+        let operands = if op == AtomicOp::Read { 0 } else { row };
+        let comparands = if op.compares() { row } else { 0 };
+        if count > ELEMENTS_MAX || rows.len() != operands + comparands {
+            return Err(Refusal::Nonsense);
+        }
+        let (operands, comparands) = rows.split_at(operands);
+        let change = Change { op, scalar, count, operands, comparands };
+        self.windows.change(spot, &change, fetch, &mut self.bytes)?;
+        if !fetch {
+            self.bytes.clear();
+        }
+        let access = if fetch { Access::FetchAtomic } else { Access::Atomic };
+        Ok(Seen { access, key: spot.key, len: row })
+    }
+
+    /// Whether requests of a peer wait for one that came before them.
+    fn waits(&self, peer: PeerId) -> bool {
+        !self.late.is_empty() && self.late.iter().any(|late| late.peer == peer)
+    }
+
+    /// The next request of a peer, if it can be carried out now.
+    fn next_late(&mut self, peer: PeerId) -> Option<Late> {
+        let at = self.late.iter().position(|late| late.peer == peer)?;
+        if matches!(self.late[at].request, Request::Pulled(_)) {
+            return None;
+        }
+        self.late.remove(at)
+    }
+
+    /// A peer is gone.
+    pub(super) fn bury(&mut self, peer: PeerId) {
+        self.notes.bury(peer);
+        self.setups.retain(|setup| setup.peer != peer);
+        self.late.retain(|late| late.peer != peer);
+    }
+}
+
+impl EndpointWork {
+    /// Answers a request.
+    pub(super) fn answer(&mut self, peer: PeerId, answer: Answer) {
+        // An asker that is gone needs no answer.
+        let _ = match answer {
+            Answer::None => Ok(()),
+            Answer::Code(op, Ok(())) => {
+                let bytes = std::mem::take(&mut self.remote.bytes);
+                let sent = self.send_copy(peer, &heading(op, 0), &bytes);
+                self.remote.bytes = bytes;
+                sent
+            }
+            Answer::Code(op, Err(why)) => self.send_copy(peer, &heading(op, why as u8), &[]),
+            Answer::Memory(op, given) => {
+                self.give(peer, op, given);
+                Ok(())
+            }
+        };
+    }
+
+    /// Sends memory of a window. It has been read when that has ended: until then its program must
+    /// not be told so, for it may write it anew.
+    fn give(&mut self, peer: PeerId, op: u64, given: Given) {
+        let Given { memory, seen, share } = given;
+        match self.send(peer, &heading(op, 0), Outgoing::Kept(&memory)) {
+            Ok(Started::Ended) => self.remote.given(&mut self.ops, peer, Some(seen), share),
+            Ok(Started::Slot(slot)) => {
+                self.remote.given.insert(self.ops.id(slot).0, (peer, seen, share));
+                self.own(slot, Owner::Giver);
+            }
+            Err(_) => self.remote.given(&mut self.ops, peer, None, share),
+        }
+    }
+
+    /// Peers have read what they asked for.
+    #[cold]
+    pub(super) fn reads_ended(&mut self) {
+        for (id, well) in std::mem::take(&mut self.ops.given) {
+            if let Some((peer, seen, share)) = self.remote.given.remove(&id.0) {
+                self.remote.given(&mut self.ops, peer, Some(seen).filter(|_| well), share);
+            }
+        }
+    }
+
+    /// Takes an announced message that is not matched: a long put, a long answer, or what could
+    /// only be announced.
+    pub(super) fn take_unmatched(
+        &mut self,
+        peer: PeerId,
+        envelope: Envelope,
+        len: u64,
+        ticket: Ticket,
+    ) {
+        match envelope.kind {
+            Kind::LONG_PUT => {
+                let len = len as usize;
+                if self.remote.waits(peer) {
+                    let request = Request::Long { len, ticket };
+                    self.remote.late.push_back(Late { peer, envelope, request });
+                } else {
+                    self.land(peer, envelope.tag, len, ticket);
+                }
+            }
+            Kind::ANSWER => self.take_answer(peer, &envelope, len, ticket),
+            Kind::PUT | Kind::CONTROL | Kind::GET | Kind::ATOMIC if len <= REQUEST_MAX => {
+                let memory = Buf::from_vec(vec![0; len as usize]);
+                let slot = self.ops.insert(State::Request, peer, memory.clone());
+                self.ops.at(slot).owner = Owner::Nobody;
+                let id = self.ops.id(slot);
+                let request = Request::Pulled(id);
+                self.remote.late.push_back(Late { peer, envelope, request });
+                self.device.pull(peer, ticket, memory, id);
+            }
+            _ => self.pull_away(peer, len, ticket),
+        }
+    }
+
+    fn take_answer(&mut self, peer: PeerId, envelope: &Envelope, len: u64, ticket: Ticket) {
+        let asked = asked_of(&mut self.ops, peer, envelope.tag);
+        match asked {
+            Some(slot) if envelope.flags == 0 => {
+                let envelope = Envelope::default();
+                let status = Status { source: peer.0, envelope, len: len as usize };
+                self.pull(slot, status, ticket);
+            }
+            asked => {
+                if let Some(slot) = asked {
+                    self.ops.end(slot, Err(refused(peer, envelope.flags)));
+                }
+                self.pull_away(peer, len, ticket);
+            }
+        }
+    }
+
+    /// Pulls what nobody asked for into nothing, so that its sender is rid of it.
+    fn pull_away(&mut self, peer: PeerId, len: u64, ticket: Ticket) {
+        let slot = self.ops.insert(State::Waiting, peer, Buf::empty());
+        self.ops.at(slot).owner = Owner::Nobody;
+        let (source, envelope) = (peer.0, Envelope::default());
+        self.pull(slot, Status { source, envelope, len: len as usize }, ticket);
+    }
+
+    /// The bytes of a request that was announced are there, or (`!well`) never will be.
+    #[cold]
+    pub(super) fn request_pulled(&mut self, slot: u32, well: bool) {
+        let (id, peer) = (self.ops.id(slot), self.ops.at(slot).peer);
+        let memory = self.ops.remove(slot);
+        let pulled = |late: &Late| matches!(late.request, Request::Pulled(of) if of == id);
+        let Some(at) = self.remote.late.iter().position(pulled) else { return };
+        if well {
+            let mut bytes = vec![0; memory.len()];
+            memory.read(0, &mut bytes);
+            self.remote.late[at].request = Request::There(bytes);
+        } else {
+            self.remote.late.remove(at);
+        }
+        while let Some(Late { envelope, request, .. }) = self.remote.next_late(peer) {
+            match request {
+                Request::There(bytes) => {
+                    let answer = self.remote.take(&mut self.ops, peer, &envelope, &bytes);
+                    self.answer(peer, answer);
+                }
+                Request::Long { len, ticket } => self.land(peer, envelope.tag, len, ticket),
+                Request::Pulled(_) => {}
+            }
+        }
+    }
+
+    fn land(&mut self, peer: PeerId, op: u64, len: usize, ticket: Ticket) {
+        let rights = Rights { get: false, put: true };
+        let (memory, landing) = match self.remote.expected(peer, op) {
+            Some(Setup { spot, along, .. }) => {
+                let found = self.remote.windows.find(spot, len, rights);
+                let refusal = found.as_ref().err().copied();
+                let memory = found.unwrap_or_else(|_| Buf::empty());
+                (memory, Landing { answer: op, refusal, key: spot.key, along })
+            }
+            None => {
+                let (refusal, along) = (Some(Refusal::Nonsense), Along::default());
+                (Buf::empty(), Landing { answer: op, refusal, key: 0, along })
+            }
+        };
+        let slot = self.ops.insert(State::Landing(Box::new(landing)), peer, memory.clone());
+        self.ops.at(slot).owner = Owner::Nobody;
+        let id = self.ops.id(slot);
+        self.device.pull(peer, ticket, memory, id);
+    }
+
+    /// A long put is there.
+    pub(super) fn landed(&mut self, slot: u32) {
+        let op = self.ops.at(slot);
+        let peer = op.peer;
+        let len = op.buf.len();
+        let State::Landing(landing) = std::mem::replace(&mut op.state, State::Waiting) else {
+            return;
+        };
+        self.ops.remove(slot);
+        self.remote.bytes.clear();
+        let Landing { answer, refusal, key, along } = *landing;
+        let seen = Seen { access: Access::Put, key, len };
+        let result = self.remote.noted(&mut self.ops, peer, refusal.map_or(Ok(seen), Err), along);
+        self.answer(peer, Answer::Code(answer, result));
+    }
+}

@@ -1,0 +1,144 @@
+//! What a process is told of its windows, and windows whose owner is short of memory.
+
+use weft_sys::buf::Buf;
+use weft_wire::Kind;
+
+use super::turn_tests::*;
+use super::*;
+use crate::remote::{AtomicOp, Rights, Scalar, Spot};
+use weft_proto::msg::matching::Want;
+
+/// Has both connected, and `b` told of everything.
+fn watched() -> (Side, Side, u32) {
+    let (a, b, to_b) = pair();
+    a.endpoint
+        .turn(|turn| turn.put(to_b, &Buf::empty(), NOWHERE, word(None), Some(cookie(0))).unwrap());
+    ended(next(&a, &b)).1.unwrap_err();
+    b.endpoint.turn(|turn| turn.watch_windows(true));
+    (a, b, to_b)
+}
+
+const NOWHERE: Spot = Spot { key: u64::MAX, addr: 0 };
+
+/// What was told of windows: key, bytes, word.
+fn accessed(occurrence: Occurrence) -> (Option<u64>, usize, Option<u64>) {
+    match occurrence {
+        Occurrence::Accessed { key, len, data, .. } => (key, len, data),
+        Occurrence::Touched { key, len, .. } => (Some(key), len, None),
+        Occurrence::Ended { .. } => panic!("an operation has ended that nobody began"),
+    }
+}
+
+fn nothing(side: &Side) {
+    for _ in 0..1000 {
+        side.endpoint.turn(|turn| {
+            turn.progress();
+            assert!(turn.occurrence().is_none());
+        });
+    }
+}
+
+#[test]
+fn several_puts_that_are_one_are_told_once_when_all_bytes_are_there() {
+    let (a, b, to_b) = watched();
+    let memory = [Buf::from_vec(vec![0; 1 << 20]), Buf::from_vec(vec![0; 8])];
+    let keys = memory.each_ref().map(|m| b.windows.open(None, m, Rights::ALL, 0).unwrap());
+    let from = [Buf::from_vec(pattern(1 << 20)), Buf::from_vec(pattern(8))];
+    // A long one, which is pulled, and a short one with the word, which overtakes it.
+    a.endpoint.turn(|turn| {
+        let share = turn.share(2);
+        for (n, data) in [(0, None), (1, Some(99))] {
+            let (at, along) = (Spot { key: keys[n], addr: 0 }, Along { data, share });
+            turn.put(to_b, &from[n], at, along, Some(cookie(n as u64))).unwrap();
+        }
+    });
+    assert_eq!(accessed(next(&b, &a)), (Some(keys[0]), 1 << 20, None));
+    assert!(bytes(&memory[0]) == pattern(1 << 20));
+    assert_eq!(accessed(next(&b, &a)), (Some(keys[1]), 8, None));
+    assert_eq!(accessed(next(&b, &a)), (None, (1 << 20) + 8, Some(99)));
+    assert_eq!(bytes(&memory[1]), pattern(8));
+    nothing(&b);
+    ended(next(&a, &b)).1.unwrap();
+    ended(next(&a, &b)).1.unwrap();
+}
+
+#[test]
+fn a_read_is_told_when_it_has_been_done() {
+    let (a, b, to_b) = watched();
+    let memory = Buf::from_vec(pattern(1 << 20));
+    let key = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+    let into = Buf::from_vec(vec![0; 1 << 20]);
+    let at = Spot { key, addr: 0 };
+    a.endpoint.turn(|turn| turn.get(to_b, into.clone(), at, None, Some(cookie(1))).unwrap());
+    // The asker has not come back for the bytes.
+    nothing(&b);
+    assert_eq!(accessed(next(&b, &a)), (Some(key), 1 << 20, None));
+    assert!(bytes(&into) == pattern(1 << 20));
+    assert_eq!(ended(next(&a, &b)).0, 1);
+}
+
+/// Sends messages that nobody receives, until the other asks for announcements only.
+fn flood(from: &Side, to: u32, at: &Side) {
+    let message = Buf::from_vec(vec![1; 16 << 10]);
+    for tag in 0..4110 {
+        let envelope = envelope(Kind::TAGGED, tag);
+        from.endpoint.turn(|turn| turn.send(to, &envelope, &message, None).unwrap());
+        at.endpoint.turn(|turn| turn.progress());
+    }
+    let last = Want { source: None, tag: 4109, ignore: 0, kind: Kind::TAGGED };
+    while at
+        .endpoint
+        .turn(|turn| {
+            turn.progress();
+            turn.peek(&last)
+        })
+        .is_none()
+    {
+        from.endpoint.turn(|turn| turn.progress());
+    }
+}
+
+#[test]
+fn windows_work_in_order_while_messages_must_be_announced() {
+    let (a, b, to_b) = watched();
+    let to_a = b.endpoint.add_peer(&a.endpoint.address().unwrap()).unwrap();
+    flood(&a, to_b, &b);
+    flood(&b, to_a, &a);
+    let memory = Buf::from_vec(vec![0; 1 << 20]);
+    let key = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+    let at = |addr| Spot { key, addr };
+    let none = Buf::empty();
+    let (short, long) = (Buf::from_vec(pattern(100)), Buf::from_vec(pattern(1 << 19)));
+    let into = Buf::from_vec(vec![0; 1 << 19]);
+    a.endpoint.turn(|turn| {
+        turn.put(to_b, &short, at(0), word(Some(5)), Some(cookie(1))).unwrap();
+        turn.put(to_b, &long, at(1 << 19), word(Some(6)), Some(cookie(2))).unwrap();
+        turn.put(to_b, &short, NOWHERE, word(Some(7)), Some(cookie(3))).unwrap();
+        // 3, then 3 + 4, then (3 + 4) * 5.
+        let steps = [(AtomicOp::Write, 3u64), (AtomicOp::Sum, 4), (AtomicOp::Product, 5)];
+        for (n, (op, operand)) in steps.into_iter().enumerate() {
+            let operands = Buf::from_vec(operand.to_ne_bytes().to_vec());
+            let (scalar, count, fetch) = (Scalar::U64, 1, None);
+            let atomic =
+                Atomic { op, scalar, count, operands: &operands, comparands: &none, fetch };
+            turn.atomic(to_b, atomic, at(128), word(None), Some(cookie(4 + n as u64))).unwrap();
+        }
+    });
+    let mut ends: Vec<_> = (0..6).map(|_| ended(next(&a, &b))).map(|e| (e.0, e.1)).collect();
+    ends.sort_by_key(|end| end.0);
+    for (context, result) in ends {
+        assert_eq!(result.is_err(), context == 3, "{context}: {result:?}");
+        if let Err(error) = result {
+            assert!(error.to_string().contains("no window with this key"), "{error}");
+        }
+    }
+    a.endpoint
+        .turn(|turn| turn.get(to_b, into.clone(), at(1 << 19), None, Some(cookie(7))).unwrap());
+    assert_eq!(ended(next(&a, &b)).1.unwrap().len, 1 << 19);
+    assert!(bytes(&into) == pattern(1 << 19));
+    assert_eq!(bytes(&memory)[..100], pattern(100));
+    assert_eq!(bytes(&memory)[128..136], 35u64.to_ne_bytes());
+    let mut words: Vec<u64> = (0..6).filter_map(|_| accessed(next(&b, &a)).2).collect();
+    words.sort_unstable();
+    assert_eq!(words, [5, 6]);
+}
