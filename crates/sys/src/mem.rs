@@ -236,6 +236,8 @@ mod tests {
         let short = memfd("weft-test", 10).unwrap();
         let error = Mapping::new(short.as_fd(), PAGE + 1).unwrap_err();
         assert!(error.to_string().contains("shorter"), "{error}");
+        let error = Mapping::new(short.as_fd(), usize::MAX).unwrap_err();
+        assert!(error.to_string().contains("shorter"), "{error}");
     }
 
     #[test]

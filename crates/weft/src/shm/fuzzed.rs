@@ -175,6 +175,17 @@ impl World {
         }
     }
 
+    /// An honest beginning, which leads to a connection.
+    fn meet(&mut self) {
+        self.lie(&Step::Hello(true));
+        self.poll();
+        self.hear();
+        self.join(true, (Number::Small(0), Number::Small(0)), [0; 2]);
+        self.poll();
+        self.hear();
+        assert!(self.outbox.is_some(), "no connection came of it");
+    }
+
     fn say(&mut self, bytes: &[u8], kinds: &[u8]) {
         let file = std::fs::File::open("/dev/null").expect("there is one");
         let (small, large) = (mem::memfd("weft-fuzz", 64), mem::memfd("weft-fuzz", 1 << 20));
@@ -404,14 +415,7 @@ fn fuzzed_members_of_the_node() {
     check.with_type::<(u8, Vec<Step>)>().for_each(|(strange, steps)| {
         let mut world = World::new();
         if *strange >= 64 {
-            let sizes = (Number::Small(0), Number::Small(0));
-            world.lie(&Step::Hello(true));
-            world.poll();
-            world.hear();
-            world.join(true, sizes, [0; 2]);
-            world.poll();
-            world.hear();
-            assert!(world.outbox.is_some(), "an honest beginning leads to a connection");
+            world.meet();
         }
         for step in steps {
             world.lie(step);
@@ -465,4 +469,35 @@ fn fuzzed_listeners_at_the_port_of_a_peer() {
             assert!(matches!(shm.event(), Event::Dead { .. }));
         }
     });
+}
+
+#[test]
+fn a_peer_that_announces_and_never_reads_is_given_up() {
+    let mut world = World::new();
+    world.meet();
+    for number in 0..2000 {
+        if world.dead {
+            return;
+        }
+        world.announce((number as u8, (number / 256) as u8), 0, 0, &[]);
+        world.poll();
+        world.work(&Step::Pull(0, 0));
+        world.poll();
+    }
+    panic!("{} answers wait for it", world.shm.peers[0].line.as_ref().unwrap().backlog.len());
+}
+
+#[test]
+fn a_connection_that_was_given_up_wakes_nobody_though_a_child_has_its_socket() {
+    let mut world = World::new();
+    world.meet();
+    let line = world.shm.peers[0].line.as_ref().expect("they have met");
+    let _childs = line.socket.as_fd().try_clone_to_owned().expect("a copy");
+    world.lie(&Step::Item(8, Number::Small(0), Number::Small(0), Number::Small(0), 1));
+    world.poll();
+    assert!(world.dead, "no Weft sends such an item");
+    world.lie(&Step::HangUp);
+    let mut woken = Vec::new();
+    world.shm.sockets.wait(Some(0), |token| woken.push(token)).expect("it can be waited on");
+    assert_eq!(woken, []);
 }
