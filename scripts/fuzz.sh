@@ -17,3 +17,4 @@ run() {
 
 run weft-fuzz "" --test fuzz
 run weft-proto random_operations --lib
+run weft fuzzed --lib

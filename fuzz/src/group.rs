@@ -32,7 +32,7 @@ pub enum Number {
 }
 
 impl Number {
-    fn get(self) -> u64 {
+    pub(crate) fn get(self) -> u64 {
         match self {
             Number::Small(number) => u64::from(number),
             Number::Any(number) => number,

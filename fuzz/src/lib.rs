@@ -6,10 +6,12 @@
 //! `make fuzz`. A failure prints its input and `BOLERO_RANDOM_SEED=...`; set that variable to run
 //! the same input again.
 //!
-//! The random operations on the tag matcher stand beside the matcher itself, in `weft-proto`.
+//! The random operations on the tag matcher stand beside the matcher itself, in `weft-proto`, and
+//! harnesses of what is private to `weft` in files named `fuzzed.rs` there.
 #![forbid(unsafe_code)]
 
 pub mod group;
+pub mod member;
 pub mod ring;
 pub mod text;
 pub mod wire;

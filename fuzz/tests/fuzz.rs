@@ -2,7 +2,7 @@
 //! overrides them.
 
 use bolero::check;
-use weft_fuzz::{group, ring, text, wire};
+use weft_fuzz::{group, member, ring, text, wire};
 
 /// Miri is a thousand times slower.
 const fn times(iterations: usize) -> usize {
@@ -77,6 +77,13 @@ fn group_members_among_liars() {
 fn group_broadcasts_among_liars() {
     let check = check!().with_iterations(times(20_000)).with_max_len(4096);
     check.with_type::<Vec<group::Told>>().for_each(|all| group::broadcasts(all));
+}
+
+#[test]
+fn an_engine_among_liars() {
+    let check = check!().with_iterations(times(20_000)).with_max_len(4096);
+    let check = check.with_type::<(u8, Vec<member::Step>)>();
+    check.for_each(|(strange, steps)| member::lies(*strange, steps));
 }
 
 #[test]

@@ -384,6 +384,32 @@ pub fn survives_an_outage(rig: &mut Rig) {
     }
 }
 
+/// What its voice says from another thread is heard as if the link had sent it, between what the
+/// link sends, and changes nothing for the link.
+pub fn its_voice_is_heard(rig: &mut Rig) {
+    let [a, b, c] = &mut rig.links[..] else { panic!("a rig has three links") };
+    let (to, from) = (address_of(&**b, &**a), a.info().addr);
+    let voice = a.voice().expect("the link has a voice");
+    let mut sender = Sender::new(&**a);
+    for number in 0..20 {
+        let mut frame = vec![0; HEADER_LEN + number as usize * 9];
+        fill(&mut frame, PORTS[1], number);
+        std::thread::scope(|scope| _ = scope.spawn(|| voice.say(to, &frame)));
+        expect(&mut **b, from, PORTS[1], number, frame.len());
+        sender.send_all(&mut **a, to, PORTS[1], 1000 + number, &[300]);
+        expect(&mut **b, from, PORTS[1], 1000 + number, 300);
+    }
+    let foreign = match to {
+        LinkAddr::Mac(_) => LinkAddr::Port(1),
+        _ => LinkAddr::Mac([2; 6]),
+    };
+    voice.say(foreign, &[0; HEADER_LEN]);
+    assert!(!wait(&mut **b, SILENCE), "a frame came twice, or one for another medium came");
+    assert!(!wait(&mut **c, SILENCE), "a frame for another link was seen");
+    assert_eq!(a.counters().sent_frames, 20, "what the voice says is not the link's own");
+    assert!(!wait(&mut **a, SILENCE), "the sender heard itself");
+}
+
 /// Tries until there is something, or patience ends.
 fn loop_until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + PATIENCE;
@@ -415,7 +441,8 @@ macro_rules! link_suite {
             counters_are_exact,
             a_flood_loses_frames_and_nothing_else,
             refuses_nonsense,
-            survives_an_outage
+            survives_an_outage,
+            its_voice_is_heard
         );
     };
     ($name:ident, $make:expr, $($check:ident),+) => {

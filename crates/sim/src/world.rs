@@ -61,6 +61,9 @@ pub struct Nic<'a> {
     moved: u64,
 }
 
+/// Frames that a kernel merges at most.
+const MERGED_MAX: usize = 63;
+
 impl Nic<'_> {
     /// The time.
     pub fn now(&self) -> Ns {
@@ -84,6 +87,34 @@ impl Nic<'_> {
     /// The frame that [`Nic::receive`] moved to; empty if there is none.
     pub fn frame(&self) -> &[u8] {
         self.current.map_or(&[], |f| self.net.frames.bytes(f))
+    }
+
+    /// Frames that wait behind the current one, which came over `link` from the port `from`, and
+    /// that a kernel would have merged with it: from there as well, and all of one length. They go
+    /// into `into`, one behind the other; gives their length.
+    pub fn rest(&self, link: u8, from: u32, into: &mut Vec<u8>) -> usize {
+        into.clear();
+        let mut stride = 0;
+        for &(over, frame) in self.ring.iter().take(MERGED_MAX) {
+            let bytes = self.net.frames.bytes(frame);
+            if into.is_empty() {
+                stride = bytes.len();
+            }
+            if (over, self.net.frames.from(frame), bytes.len()) != (link, from, stride) {
+                break;
+            }
+            into.extend_from_slice(bytes);
+        }
+        stride
+    }
+
+    /// Moves past the next `count` frames; there is no current one then.
+    pub fn skip(&mut self, count: usize) {
+        self.give_back();
+        for (_, frame) in self.ring.drain(..count) {
+            self.net.frames.drop_one(frame);
+        }
+        self.moved += count as u64;
     }
 
     /// How many frames still wait.

@@ -84,7 +84,8 @@ impl Mapping {
         if !seals.contains(SealFlags::SHRINK) {
             return Err(refuse("the memfd is not sealed against shrinking"));
         }
-        if len == 0 || fstat(fd)?.st_size < len as i64 {
+        let known = u64::try_from(fstat(fd)?.st_size).unwrap_or(0);
+        if len == 0 || known < len as u64 {
             return Err(refuse("the memfd is shorter than was said"));
         }
         // SAFETY: the kernel chooses the address, so no other memory is touched.
@@ -234,6 +235,8 @@ mod tests {
         assert!(error.to_string().contains("not sealed"), "{error}");
         let short = memfd("weft-test", 10).unwrap();
         let error = Mapping::new(short.as_fd(), PAGE + 1).unwrap_err();
+        assert!(error.to_string().contains("shorter"), "{error}");
+        let error = Mapping::new(short.as_fd(), usize::MAX).unwrap_err();
         assert!(error.to_string().contains("shorter"), "{error}");
     }
 

@@ -5,12 +5,15 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
+use rustix::process::{Pid, PidfdFlags};
 
 /// Most descriptors in one packet.
 pub const MAX_FDS: usize = 4;
@@ -25,6 +28,18 @@ pub struct Credentials {
     pub pid: u32,
     /// Its effective user.
     pub uid: u32,
+}
+
+/// Whether the process at the other end of a socket lives.
+#[derive(Debug)]
+pub enum Life {
+    /// It does. The descriptor is readable once it has ended.
+    Lives(OwnedFd),
+    /// It has ended, though a child of it may hold its end open.
+    Ended,
+    /// It cannot be told: this kernel has no such descriptors, or none is left, or the process
+    /// cannot be seen from here, or is this one.
+    Unknown,
 }
 
 /// A socket that others can connect to.
@@ -172,6 +187,58 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Whether the process lives that connected, or listened, at the other end. The socket itself
+    /// does not tell of its end while a child of that process has a copy of it.
+    pub fn life(&self) -> Life {
+        let pid = self.peer().map_or(0, |peer| peer.pid);
+        if pid == std::process::id() {
+            return Life::Unknown;
+        }
+        let process = match self.process() {
+            Err(Errno::SRCH) => return Life::Ended,
+            // Kernels before 6.5, and some that cannot name a process that is not there any more.
+            // The number may have been given anew by now; then it is the other's end that is told.
+            Err(Errno::NOPROTOOPT | Errno::INVAL | Errno::NODATA) => {
+                let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+                let Some(pid) = pid else { return Life::Unknown };
+                rustix::process::pidfd_open(pid, PidfdFlags::empty())
+            }
+            result => result,
+        };
+        match process {
+            Ok(fd) => match crate::process::ready(&fd, false, Duration::ZERO) {
+                Ok(true) => Life::Ended,
+                Ok(false) => Life::Lives(fd),
+                Err(_) => Life::Unknown,
+            },
+            Err(Errno::SRCH) => Life::Ended,
+            Err(_) => Life::Unknown,
+        }
+    }
+
+    fn process(&self) -> Result<OwnedFd, Errno> {
+        let mut fd: libc::c_int = -1;
+        let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the pointers are to locals of the size that is said; the descriptor that the
+        // kernel gives is ours alone, and closed on exec.
+        unsafe {
+            let result = libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERPIDFD,
+                (&raw mut fd).cast(),
+                &raw mut len,
+            );
+            if result != 0 {
+                let error = io::Error::last_os_error();
+                return Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
+            }
+            Ok(OwnedFd::from_raw_fd(fd))
+        }
+    }
+}
+
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -235,6 +302,13 @@ mod tests {
         Listener::bind(&name("once")).unwrap();
         let error = Socket::connect(&name("nobody")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_process_at_the_other_end_is_told_from_this_one() {
+        // Only real processes show more: see the integration tests.
+        let (a, _b) = Socket::pair().unwrap();
+        assert!(matches!(a.life(), Life::Unknown));
     }
 
     #[test]

@@ -126,6 +126,24 @@ fn a_rank_that_only_waits_learns_of_a_death() {
 }
 
 #[test]
+fn a_child_that_lives_on_does_not_hide_a_death() {
+    let limit = ("WEFT_PEER_LIMIT_S", "3600");
+    // Before they have met, whichever of the two calls the other, and after.
+    for pause_ms in ["0", "0", "0", "300"] {
+        let mut job = two(None, &["bequeath", pause_ms], &[limit]);
+        let victim = job.rank(1);
+        let child = job.number("@1 child ") as u32;
+        job.says("@0 waits");
+        signal(victim, KILL);
+        let said = job.says("@0 receive:");
+        assert!(weft_sys::process::signal(child, false, 0), "the child was to live on");
+        signal(child, KILL);
+        names(&said, 1, victim, &here());
+        job.ends();
+    }
+}
+
+#[test]
 fn a_receive_from_anyone_ends_with_the_last_of_the_others() {
     let Some(lab) = cluster("nodes=2") else { return };
     // Ranks 0 and 1 share a node, rank 2 has its own: both devices see a death.

@@ -155,6 +155,8 @@ pub struct NetCounters {
     pub overflowed: u64,
     /// Frames that a link that was down, a cut or a size limit swallowed.
     pub cut: u64,
+    /// Of those, the ones that a cut between two ports swallowed.
+    pub parted: u64,
     /// Frames dropped because a node's receive ring was full.
     pub ring_dropped: u64,
     /// Second deliveries.
@@ -404,12 +406,10 @@ impl Network {
         let from = self.frames.from(frame);
         let p = &mut self.ports[port as usize];
         let long = self.frames.bytes(frame).len() > p.takes;
-        if long
-            || !p.up
-            || p.deaf_in
-            || (!self.cuts.is_empty() && self.cuts.contains(&(from, port)))
-        {
+        let parted = !self.cuts.is_empty() && self.cuts.contains(&(from, port));
+        if long || !p.up || p.deaf_in || parted {
             self.counters.cut += 1;
+            self.counters.parted += u64::from(parted);
             self.frames.drop_one(frame);
             return;
         }

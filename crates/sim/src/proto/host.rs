@@ -42,6 +42,45 @@ pub struct Work {
     pub lazy: bool,
     /// Whether now and then only the beginning of a large one is pulled.
     pub cut_short: bool,
+    /// Whether frames are taken together where they could have come merged, and copies of messages
+    /// are kept now and then.
+    pub merged: bool,
+}
+
+/// What has happened at processes, to show that a run had it in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Sends that became announcements, for the receiver had asked for that.
+    pub held: u64,
+    /// Requests for it that came.
+    pub stops: u64,
+    /// Times that a sender had to wait for credit.
+    pub credit_waits: u64,
+    /// Frames dropped for a wrong tag, and for a wrong checksum.
+    pub bad_tags: u64,
+    /// See above.
+    pub bad_sums: u64,
+    /// Rows of frames that were taken together, and how many frames those were.
+    pub runs: u64,
+    /// See above.
+    pub run_frames: u64,
+    /// Messages whose end nobody waited for.
+    pub buffered: u64,
+}
+
+impl Seen {
+    /// Adds what one more process has seen.
+    pub fn add(&mut self, host: &Host) {
+        let (seen, counters) = (&host.seen, host.counters());
+        self.held += seen.held;
+        self.stops += counters.stops_received;
+        self.credit_waits += counters.credit_waits;
+        self.bad_tags += counters.dropped_tag;
+        self.bad_sums += counters.dropped_crc;
+        self.runs += seen.runs;
+        self.run_frames += seen.run_frames;
+        self.buffered += seen.buffered;
+    }
 }
 
 /// A message that is to be sent.
@@ -59,6 +98,8 @@ struct Op {
     n: u64,
     len: u64,
     outgoing: bool,
+    /// A copy of it is kept.
+    buffered: bool,
 }
 
 /// An announcement that the program has not answered.
@@ -91,6 +132,11 @@ pub struct Host {
     waiting: Vec<Waiting>,
     holds: Vec<(Ns, u32)>,
     buffer: Vec<u8>,
+    /// Frames that could have come merged.
+    batch: Vec<u8>,
+    /// Draws what only some runs do, so that it changes nothing for the others.
+    other_rng: Rng,
+    seen: Seen,
     closed_at: Option<Ns>,
     idle: (Ns, u64),
 }
@@ -113,6 +159,8 @@ impl Host {
             met: vec![false; 1024],
             work,
             sabotage: Sabotage::new(None, rng.fork(1)),
+            other_rng: rng.fork(3),
+            seen: Seen::default(),
             rng,
             next_act: 0,
             letters: VecDeque::new(),
@@ -122,6 +170,7 @@ impl Host {
             waiting: Vec::new(),
             holds: Vec::new(),
             buffer: Vec::new(),
+            batch: Vec::new(),
             closed_at: None,
             idle: (0, 0),
         }
@@ -324,7 +373,7 @@ impl Host {
             let short = self.work.cut_short && self.rng.chance(50_000);
             let len = if short { self.rng.below(len + 1) } else { len };
             oracle.pull(now, self.process, from, n, len);
-            let op = self.op(Op { peer: from, n, len, outgoing: false });
+            let op = self.op(Op { peer: from, n, len, outgoing: false, buffered: false });
             self.engine.pull(Instant(now), PeerId(from), ticket, len, op);
             acts += 1;
         }
@@ -370,7 +419,9 @@ impl Host {
     }
 
     fn withdraw_one(&mut self, now: Ns, oracle: &mut Oracle) {
-        let Some((&id, &op)) = self.ops.iter().find(|(_, o)| o.outgoing) else { return };
+        let Some((&id, &op)) = self.ops.iter().find(|(_, o)| o.outgoing && !o.buffered) else {
+            return;
+        };
         let back = self.engine.withdraw(Instant(now), PeerId(op.peer), OpId(id));
         oracle.withdrew(now, self.process, op.peer, op.n, back);
         if back {
@@ -395,6 +446,7 @@ impl Host {
                 return false;
             }
             Err(SendError::Held) if !large => {
+                self.seen.held += 1;
                 return self.post(nic, Letter { to, len, large: true }, oracle);
             }
             Err(SendError::Dead(_)) => self.work.peers.retain(|p| *p != to),
@@ -440,11 +492,19 @@ impl Host {
     }
 
     fn announce(&mut self, now: Ns, to: Letter, n: u64, content: Content) -> Result<(), SendError> {
-        let op = self.op(Op { peer: to.to, n, len: to.len, outgoing: true });
+        let op = Op { peer: to.to, n, len: to.len, outgoing: true, buffered: false };
+        let op = self.op(op);
         let envelope = content.envelope(n);
         let result = self.engine.announce(Instant(now), PeerId(to.to), &envelope, to.len, op);
         if result.is_err() {
             self.ops.remove(&op.0);
+        } else if self.work.merged
+            && self.other_rng.chance(500_000)
+            && self.engine.buffer(PeerId(to.to), op)
+            && let Some(op) = self.ops.get_mut(&op.0)
+        {
+            op.buffered = true;
+            self.seen.buffered += 1;
         }
         result
     }
@@ -498,6 +558,39 @@ impl Host {
         }
         if taken < self.burst.count() {
             self.engine.refused(Instant(now), link, self.burst.count() - taken);
+        }
+    }
+
+    /// Takes the frames behind the current one that could have come merged with it, as far as they
+    /// are pieces of one large message in a row.
+    fn take_runs(&mut self, nic: &mut Nic<'_>, (link, from): (u8, u32), shared: &mut Shared) {
+        let (now, me) = (nic.now(), self.process);
+        loop {
+            let stride = nic.rest(link, from, &mut self.batch);
+            if stride == 0 || self.batch.len() < 2 * stride {
+                return;
+            }
+            let (ops, oracle) = (&self.ops, &mut shared.oracle);
+            let place = |op: OpId, offset, bytes: &[u8]| match ops.get(&op.0) {
+                Some(&Op { peer, n, outgoing: false, .. }) => {
+                    oracle.data(now, me, peer, n, offset, bytes);
+                }
+                _ => oracle.report(now, me, Wrong::UnknownOp { op: op.0 }),
+            };
+            let (engine, time) = (&mut self.engine, Instant(now));
+            let taken = engine.receive_run(time, LinkId(link), &self.batch, stride, place);
+            if taken == 0 {
+                return;
+            }
+            nic.skip(taken);
+            self.seen.runs += 1;
+            self.seen.run_frames += taken as u64;
+            shared.oracle.trace.frame(now, me, || {
+                format!("< link {link} from port {from}: {taken} frames of {stride} bytes together")
+            });
+            let from = shared.process_on[nic.owner(from) as usize];
+            shared.oracle.heard(now, me, from);
+            self.events(now, &[], shared);
         }
     }
 
@@ -560,6 +653,9 @@ impl Node for Host {
                 shared.oracle.heard(now, self.process, from);
             }
             self.events(now, frame, shared);
+            if self.work.merged && self.other_rng.chance(900_000) {
+                self.take_runs(nic, (link, from), shared);
+            }
         }
         self.engine.timeout(Instant(now));
         done += self.events(now, &[], shared);

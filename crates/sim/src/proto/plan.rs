@@ -127,6 +127,9 @@ pub struct Plan {
     pub peers: u32,
     /// Whether receivers are sometimes late to pull.
     pub lazy: bool,
+    /// Whether programs do as devices do where they can: take merged frames together, and keep
+    /// copies of messages so that nobody waits for their end.
+    pub merged: bool,
     /// Frames in a machine's receive ring.
     pub ring: usize,
     /// Whether every second machine lacks the last link.
@@ -173,6 +176,8 @@ impl Plan {
             gap_ns: 0,
             peers: rng.spread(1, u64::from(nodes - 1).min(16)) as u32,
             lazy: rng.chance(50 * PERCENT),
+            // From a row of its own, so that the rest of a seed's plan stays what it was.
+            merged: Rng::new(seed).fork(0x6d65_7267).chance(50 * PERCENT),
             ring: rng.spread(64, 8192) as usize,
             uneven: layout == Layout::Switched && rng.chance(20 * PERCENT),
             small_mtu: rng.chance(15 * PERCENT),
@@ -202,6 +207,7 @@ impl Plan {
             gap_ns: MS,
             peers: nodes - 1,
             lazy: false,
+            merged: false,
             ring: 4096,
             uneven: false,
             small_mtu: false,

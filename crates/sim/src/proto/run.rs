@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::canary::Canary;
-use super::host::{Host, Shared};
+use super::host::{Host, Seen, Shared};
 use super::oracle::{Oracle, Tally};
 use super::plan::{Fixed, Plan, Trouble};
 use super::setup;
@@ -49,6 +49,9 @@ pub struct Outcome {
     /// What the network did.
     #[serde(skip)]
     pub net: NetCounters,
+    /// What the processes saw.
+    #[serde(skip)]
+    pub seen: Seen,
 }
 
 /// What was wrong, when, where, and what went before.
@@ -91,6 +94,7 @@ struct Run {
     canary: Option<Canary>,
     part: &'static str,
     rng: Rng,
+    seen: Seen,
 }
 
 /// Runs a seed.
@@ -117,8 +121,16 @@ impl Run {
         for machine in 0..plan.nodes {
             setup::start(&plan, &config, &mut world, machine, &mut shared);
         }
-        let mut run =
-            Run { plan, world, shared, config, canary: options.canary, part: "storm", rng };
+        let mut run = Run {
+            plan,
+            world,
+            shared,
+            config,
+            canary: options.canary,
+            part: "storm",
+            rng,
+            seen: Seen::default(),
+        };
         for machine in 0..run.plan.nodes {
             setup::introduce(&run.plan, &mut run.world, machine, &run.shared);
             run.put_canary(machine);
@@ -227,7 +239,7 @@ impl Run {
             Trouble::Kill { machine } => {
                 note(self, machine, Act::Kill { machine });
                 self.shared.oracle.killed(self.shared.process_on[machine as usize]);
-                self.world.stop(machine);
+                self.stop(machine);
             }
             Trouble::Restart { machine } => {
                 setup::start(&self.plan, &self.config, &mut self.world, machine, &mut self.shared);
@@ -371,11 +383,18 @@ impl Run {
             return true;
         }
         self.shared.oracle.trace.note(now, process, Act::Closed);
-        self.world.stop(machine);
+        self.stop(machine);
         false
     }
 
-    fn outcome(self, settled_ns: Ns) -> Outcome {
+    fn stop(&mut self, machine: u32) {
+        if let Some(host) = self.world.stop(machine) {
+            self.seen.add(&host);
+        }
+    }
+
+    fn outcome(mut self, settled_ns: Ns) -> Outcome {
+        (0..self.plan.nodes).for_each(|machine| self.stop(machine));
         let oracle = self.shared.oracle;
         let failure = oracle.wrong.as_ref().map(|(at_ns, process, wrong)| Failure {
             at_ns: *at_ns,
@@ -395,6 +414,7 @@ impl Run {
             digest: oracle.trace.digest(),
             failure,
             net: self.world.net.counters,
+            seen: self.seen,
         }
     }
 }

@@ -120,6 +120,7 @@ pub fn start(plan: &Plan, config: &Config, world: &mut World<Host>, at: u32, sha
         large_percent: plan.large_percent,
         large_max: plan.large_max,
         lazy: plan.lazy,
+        merged: plan.merged,
         cut_short: plan.messages > 0,
     };
     world.start(at, Host::new(process, engine, ports.len(), work, rng));

@@ -66,6 +66,7 @@ fn run_caught(seed: u64, options: &Options) -> Outcome {
                 trace: Vec::new(),
             }),
             net: Default::default(),
+            seen: Default::default(),
         }
     })
 }

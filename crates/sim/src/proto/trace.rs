@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use crate::queue::Ns;
 
 /// One thing that happened at a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it; `to`, `from` are processes, `n` a message")]
 pub enum Act {
     Send { to: u32, n: u64, len: u64 },
@@ -52,9 +53,11 @@ impl Trace {
 
     /// Notes an act of process `who` (or of the network, on machine `who`).
     pub fn note(&mut self, at: Ns, who: u32, act: Act) {
-        // Only a cheap fold: equal digests of two runs of one seed show that nothing but the seed
-        // decides, and any act or time that differs changes it.
-        self.digest = crate::rng::mix(self.digest ^ at ^ (u64::from(who) << 48));
+        // Equal digests of two runs of one seed show that nothing but the seed decides: any act,
+        // process or time that differs changes it.
+        let mut fold = Fold(self.digest);
+        (at, who, act).hash(&mut fold);
+        self.digest = fold.finish();
         if self.print {
             eprintln!("{}", line(&(at, who, act)));
         }
@@ -86,11 +89,59 @@ fn line((at, who, act): &(Ns, u32, Act)) -> String {
     format!("{} {who:>3} {act:?}", Micros(*at))
 }
 
+/// A cheap hash, which is the same in every process, unlike the library's.
+struct Fold(u64);
+
+impl Hasher for Fold {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.0 = crate::rng::mix(self.0 ^ u64::from_le_bytes(word));
+        }
+    }
+}
+
 /// A time in microseconds with three decimals.
 struct Micros(Ns);
 
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:>12}.{:03}us", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(acts: &[(Ns, u32, Act)]) -> u64 {
+        let mut trace = Trace::new(1, false);
+        acts.iter().for_each(|&(at, who, act)| trace.note(at, who, act));
+        trace.digest()
+    }
+
+    #[test]
+    fn whatever_differs_in_two_runs_changes_the_digest() {
+        let send = |n, len| Act::Send { to: 1, n, len };
+        let one = [(5, 0, send(0, 10)), (6, 1, Act::Message { from: 0, n: 0, len: 10 })];
+        assert_eq!(digest(&one), digest(&one));
+        let others = [
+            vec![(5, 0, send(0, 11)), one[1]],
+            vec![(5, 0, send(1, 10)), one[1]],
+            vec![(5, 0, Act::Announce { to: 1, n: 0, len: 10 }), one[1]],
+            vec![(4, 0, send(0, 10)), one[1]],
+            vec![(5, 2, send(0, 10)), one[1]],
+            vec![one[0], (6, 1, Act::Calm)],
+            vec![one[1], one[0]],
+            vec![one[0]],
+        ];
+        for other in others {
+            assert_ne!(digest(&one), digest(&other), "{other:?}");
+        }
     }
 }

@@ -45,6 +45,23 @@ fn drawn_runs_keep_every_promise_and_come_to_an_end() {
     assert!(sum(|o| o.tally.deaths) > 50);
     assert!(sum(|o| o.net.lost) > 1_000 && sum(|o| o.net.damaged) > 1_000);
     assert!(sum(|o| o.net.duplicated) > 1_000 && sum(|o| o.net.reordered) > 1_000);
+    let much = [
+        ("announced, for the receiver asked for it", sum(|o| o.seen.held)),
+        ("STOPs", sum(|o| o.seen.stops)),
+        ("waits for credit", sum(|o| o.seen.credit_waits)),
+        ("dropped by their tag", sum(|o| o.seen.bad_tags)),
+        ("dropped by their checksum", sum(|o| o.seen.bad_sums)),
+        ("swallowed by a partition", sum(|o| o.net.parted)),
+        ("dropped at a full switch", sum(|o| o.net.overflowed)),
+        ("dropped at a full ring", sum(|o| o.net.ring_dropped)),
+        ("refused by a full queue", sum(|o| o.net.refused)),
+        ("rows taken together", sum(|o| o.seen.runs)),
+        ("frames of those", sum(|o| o.seen.run_frames)),
+        ("kept as copies", sum(|o| o.seen.buffered)),
+    ];
+    println!("{much:?}");
+    let rare: Vec<_> = much.iter().filter(|(_, count)| *count < 100).collect();
+    assert!(rare.is_empty(), "hardly ever: {rare:?}");
 }
 
 /// Seeds that once showed a defect of the engine.

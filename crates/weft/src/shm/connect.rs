@@ -14,7 +14,7 @@ use weft_wire::Address;
 
 use super::hello::{Challenge, MAX_LEN, Packet, Refusal, Terms, proof};
 use super::inbox::{self, Inbox, Outbox};
-use super::peer::{Line, State};
+use super::peer::{Life, Line, Peer, State};
 use super::region::Mapped;
 use super::{Shm, bell, board, port};
 use crate::error::Error;
@@ -39,10 +39,15 @@ const CROSSED_NS: u64 = 100_000_000;
 /// Most regions of one peer that are kept mapped.
 const MAX_REGIONS: usize = 64;
 
+/// Most packets that are read from a connection at a time: more than a socket holds of them, so all
+/// that lie there, but no end is awaited of a peer that does nothing but send.
+const MAX_PACKETS: usize = 4096;
+
 /// A call that was made.
 pub(super) struct Dial {
     socket: Socket,
     token: u64,
+    life: Option<Life>,
     challenge: Challenge,
     /// The memory that the other was given, once it was.
     inbox: Option<Inbox>,
@@ -62,6 +67,12 @@ pub(super) struct Stranger {
     pub(super) address: Address,
     pub(super) line: Line,
 }
+
+/// Nobody will ever answer this call.
+const NOBODY: &str = "its process has ended: nobody answers at its port";
+
+/// Why a connection has ended where no goodbye came over it.
+const ENDED: &str = "its process has ended without a goodbye";
 
 /// What a socket had to say.
 enum Heard {
@@ -110,12 +121,12 @@ impl Shm {
         for &token in &ready {
             if token == PORT_TOKEN {
                 self.accept();
-            } else if let Some(at) = self.peers.iter().position(|p| p.token() == Some(token)) {
-                self.serve_peer(at);
+            } else if let Some(at) = self.peers.iter().position(|p| p.is(token)) {
+                self.serve_peer(at, token);
             } else if let Some(at) = self.guests.iter().position(|g| g.token == token) {
                 self.serve_guest(at);
-            } else if let Some(at) = self.strangers.iter().position(|s| s.line.token == token) {
-                serve_line(&mut self.strangers[at].line, &self.sockets);
+            } else if let Some(at) = self.strangers.iter().position(|s| s.line.is(token)) {
+                serve_token(&mut self.strangers[at].line, token, &self.sockets);
             }
         }
         self.ready = ready;
@@ -123,10 +134,38 @@ impl Shm {
         self.guests.retain(|g| now_ns.saturating_sub(g.since_ns) < PATIENCE_NS);
     }
 
-    fn serve_peer(&mut self, at: usize) {
+    pub(super) fn serve_peer(&mut self, at: usize, token: u64) {
+        if let Some(line) = &mut self.peers[at].line {
+            return serve_token(line, token, &self.sockets);
+        }
+        let dialing = |shm: &Shm| matches!(shm.peers[at].state, State::Dialing(_));
+        let ended = self.peers[at].is_life(token);
+        self.serve_dial(at);
+        if !ended {
+            return;
+        }
+        // What it said before its end comes first; of two packets the second is the last.
+        if dialing(self) {
+            self.serve_dial(at);
+        }
+        let unanswered = dialing(self);
         match &mut self.peers[at].line {
-            Some(line) => serve_line(line, &self.sockets),
-            None => self.serve_dial(at),
+            Some(line) => serve_token(line, token, &self.sockets),
+            None if unanswered => self.bury(at, NOBODY),
+            None => {}
+        }
+    }
+
+    /// Watches the process at the other end of a socket. `Err`: it has ended.
+    fn watch_life(&mut self, socket: &Socket) -> Result<Option<Life>, ()> {
+        match socket.life() {
+            unix::Life::Lives(fd) => {
+                let token = self.token();
+                let added = self.sockets.add(fd.as_fd(), token);
+                Ok(added.is_ok().then_some(Life { fd, token }))
+            }
+            unix::Life::Ended => Err(()),
+            unix::Life::Unknown => Ok(None),
         }
     }
 
@@ -223,7 +262,7 @@ impl Shm {
             }
         }
         let ours = challenge().map_err(|_| None)?;
-        let proof = proof(&self.key, 2, &theirs, &ours);
+        let proof = proof(&self.key, 2, &theirs, &ours, (&from, self.me.nonce));
         let guest = &mut self.guests[at];
         guest.said = Some((from, theirs, ours));
         let packet = Packet::Challenge { challenge: ours, proof };
@@ -233,18 +272,25 @@ impl Shm {
     /// Takes up a JOIN: the connection is open.
     fn join(&mut self, guest: Guest, said: [u64; 2], terms: Terms, fds: Vec<OwnedFd>) {
         let Some((address, theirs, ours)) = guest.said else { return };
-        if said != proof(&self.key, 1, &theirs, &ours) {
+        if said != proof(&self.key, 1, &theirs, &ours, (&address, self.me.nonce)) {
             self.count.refused += 1;
             say(&guest.socket, &Packet::Refuse(Refusal::Key), &[]);
             return;
         }
+        // Who has ended meanwhile may have sent something before that, and hears no WELCOME.
+        let life = self.watch_life(&guest.socket);
+        let ended = life.is_err();
+        let socket = (guest.socket, guest.token, life.unwrap_or_default());
         let line = Inbox::new(self.options.geometry)
             .map_err(|e| e.to_string())
-            .and_then(|inbox| self.line(guest.socket, guest.token, (inbox, false), terms, &fds));
-        let (line, memory) = match line {
+            .and_then(|inbox| self.line(socket, (inbox, false), terms, &fds));
+        let (mut line, memory) = match line {
             Ok(line) => line,
             Err(why) => return tracing::warn!("{address} cannot be joined: {why}"),
         };
+        if ended {
+            line.end(ENDED);
+        }
         let welcome = Packet::Welcome { terms: self.terms() };
         if !line.packet(&welcome, &[memory.as_fd(), self.bell.as_fd()]) {
             return;
@@ -266,7 +312,7 @@ impl Shm {
             Ok(Some(socket)) => socket,
             Ok(None) => return self.peers[at].state = retry,
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
-                return self.bury(at, "its process has ended: nobody answers at its port");
+                return self.bury(at, NOBODY);
             }
             Err(e) => {
                 let why = format!("calling it: {e}: if files are short, raise `ulimit -n`");
@@ -276,13 +322,15 @@ impl Shm {
         if socket.peer().is_ok_and(|peer| peer.uid != unix::my_uid()) {
             return self.bury(at, Refusal::User.why().unwrap_or_default());
         }
+        // A child that it has left behind may hold the port, and will never answer.
+        let Ok(life) = self.watch_life(&socket) else { return self.bury(at, NOBODY) };
         let token = self.token();
         let Ok(challenge) = challenge() else { return self.peers[at].state = retry };
         let hello = Packet::Hello { from: self.me, to_nonce: address.nonce, challenge };
         if self.sockets.add(socket.as_fd(), token).is_err() || !say(&socket, &hello, &[]) {
             return self.peers[at].state = retry;
         }
-        let dial = Dial { socket, token, challenge, inbox: None };
+        let dial = Dial { socket, token, life, challenge, inbox: None };
         self.peers[at].state = State::Dialing(Box::new(dial));
     }
 
@@ -296,10 +344,11 @@ impl Shm {
             Heard::Packet(Packet::Challenge { challenge, proof: said }, _)
                 if dial.inbox.is_none() =>
             {
-                if said != proof(&self.key, 2, &dial.challenge, &challenge) {
+                let who = (&self.me, peer.address.nonce);
+                if said != proof(&self.key, 2, &dial.challenge, &challenge, who) {
                     return self.bury(at, Refusal::Key.why().unwrap_or_default());
                 }
-                let proof = proof(&self.key, 1, &dial.challenge, &challenge);
+                let proof = proof(&self.key, 1, &dial.challenge, &challenge, who);
                 let inbox = match Inbox::new(self.options.geometry) {
                     Ok(inbox) => inbox,
                     Err(error) => return self.bury(at, &error.to_string()),
@@ -311,8 +360,8 @@ impl Shm {
                 }
             }
             Heard::Packet(Packet::Welcome { terms }, fds) => {
-                let Dial { socket, token, inbox: Some(inbox), .. } = *dial else { return };
-                match self.line(socket, token, (inbox, true), terms, &fds) {
+                let Dial { socket, token, life, inbox: Some(inbox), .. } = *dial else { return };
+                match self.line((socket, token, life), (inbox, true), terms, &fds) {
                     Ok((line, _)) => self.open(at, line),
                     Err(why) => self.bury(at, &why),
                 }
@@ -343,8 +392,7 @@ impl Shm {
     /// we have dialed, becomes the line, and the descriptor by which the other gets it.
     fn line(
         &self,
-        socket: Socket,
-        token: u64,
+        (socket, token, life): (Socket, u64, Option<Life>),
         (inbox, dialer): (Inbox, bool),
         terms: Terms,
         fds: &[OwnedFd],
@@ -360,6 +408,7 @@ impl Shm {
         let line = Line {
             socket,
             token,
+            life,
             ends: Duplex::new(outbox.ring, inbox.ring, turn),
             outbox: outbox.shared,
             bell,
@@ -422,9 +471,22 @@ pub(super) fn spare() -> Option<OwnedFd> {
     std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
 }
 
+/// Serves what the poll set has found of an open connection.
+fn serve_token(line: &mut Line, token: u64, sockets: &weft_sys::epoll::Epoll) {
+    let ended = line.is_life(token);
+    serve_line(line, sockets);
+    if ended {
+        // It would stay readable for ever.
+        if let Some(life) = line.life.take() {
+            let _ = sockets.remove(life.fd.as_fd());
+        }
+        line.end(ENDED);
+    }
+}
+
 /// Reads all that an open connection's socket has to say.
 pub(super) fn serve_line(line: &mut Line, sockets: &weft_sys::epoll::Epoll) {
-    loop {
+    for _ in 0..MAX_PACKETS {
         match hear(&line.socket) {
             Heard::Nothing => return,
             Heard::Packet(Packet::Region { id, addr, len }, fds) => {
@@ -447,18 +509,27 @@ pub(super) fn serve_line(line: &mut Line, sockets: &weft_sys::epoll::Epoll) {
             Heard::End | Heard::Nonsense(_) => {
                 // It would stay readable for ever.
                 let _ = sockets.remove(line.socket.as_fd());
-                return line.end("its process has ended without a goodbye");
+                return line.end(ENDED);
             }
         }
     }
 }
 
-impl super::peer::Peer {
-    fn token(&self) -> Option<u64> {
+impl Peer {
+    /// Whether the poll set knows something of it by this.
+    fn is(&self, token: u64) -> bool {
         match (&self.line, &self.state) {
-            (Some(line), _) => Some(line.token),
-            (None, State::Dialing(dial)) => Some(dial.token),
-            _ => None,
+            (Some(line), _) => line.is(token),
+            (None, State::Dialing(dial)) => dial.token == token || self.is_life(token),
+            _ => false,
+        }
+    }
+
+    /// Whether this is the token by which its process is watched while it is called.
+    fn is_life(&self, token: u64) -> bool {
+        match &self.state {
+            State::Dialing(dial) => dial.life.as_ref().is_some_and(|life| life.token == token),
+            _ => false,
         }
     }
 }

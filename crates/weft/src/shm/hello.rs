@@ -9,9 +9,10 @@
 //!                                      <- WELCOME    terms, 2 descriptors    (or REFUSE why)
 //! ```
 //!
-//! A proof is a keyed tag with the job's key over both challenges, so neither side gives memory to
-//! a process of another job. Terms say how large the ring is that the other may send through, and
-//! where a word lies by which cross-memory attach is tried.
+//! A proof is a keyed tag with the job's key over both challenges and who both are, so neither side
+//! gives memory to a process of another job, nor to one that only hands on what others say. Terms
+//! say how large the ring is that the other may send through, and where a word lies by which
+//! cross-memory attach is tried.
 
 use weft_ring::Geometry;
 use weft_wire::{ADDRESS_LEN, Address, JobKey};
@@ -127,14 +128,23 @@ pub(super) enum Packet {
 /// 128 bits that only a holder of the job key can make.
 pub(super) type Proof = [u64; 2];
 
-/// The proof of the dialer (`role` 1) or the listener (`role` 2).
-pub(super) fn proof(key: &JobKey, role: u8, dialer: &Challenge, listener: &Challenge) -> Proof {
+/// The proof of the dialer (`role` 1), who is `from`, or of the listener (`role` 2), whose nonce is
+/// `to`, for these challenges of theirs.
+pub(super) fn proof(
+    key: &JobKey,
+    role: u8,
+    dialer: &Challenge,
+    listener: &Challenge,
+    (from, to): (&Address, u64),
+) -> Proof {
     let half = |which: u8| {
-        let mut bytes = [0; 44];
-        bytes[..10].copy_from_slice(b"weft shm 1");
+        let mut bytes = [0; 52 + ADDRESS_LEN];
+        bytes[..10].copy_from_slice(b"weft shm 2");
         (bytes[10], bytes[11]) = (role, which);
         bytes[12..28].copy_from_slice(dialer);
         bytes[28..44].copy_from_slice(listener);
+        bytes[44..52].copy_from_slice(&to.to_le_bytes());
+        bytes[52..].copy_from_slice(&from.encode());
         key.hello().tag(&bytes)
     };
     [half(1), half(2)]
@@ -330,13 +340,18 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_needs_the_key_and_names_the_role() {
+    fn a_proof_needs_the_key_and_names_the_role_and_both_processes() {
         let (a, b) = ([1; 16], [2; 16]);
         let key = JobKey([5; 16]);
-        let one = proof(&key, 1, &a, &b);
-        assert_ne!(one, proof(&key, 2, &a, &b));
-        assert_ne!(one, proof(&JobKey([6; 16]), 1, &a, &b));
-        assert_ne!(one, proof(&key, 1, &b, &a));
+        let from = Address::new(1, 2, 3, 4, "host");
+        let one = proof(&key, 1, &a, &b, (&from, 9));
+        assert_ne!(one, proof(&key, 2, &a, &b, (&from, 9)));
+        assert_ne!(one, proof(&JobKey([6; 16]), 1, &a, &b, (&from, 9)));
+        assert_ne!(one, proof(&key, 1, &b, &a, (&from, 9)));
+        // What one listener is told is of no use with another, nor as somebody else.
+        assert_ne!(one, proof(&key, 1, &a, &b, (&from, 8)));
+        let other = Address::new(1, 3, 3, 4, "host");
+        assert_ne!(one, proof(&key, 1, &a, &b, (&other, 9)));
     }
 
     #[test]

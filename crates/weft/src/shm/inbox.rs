@@ -115,8 +115,7 @@ impl Inbox {
     /// New memory for one sender.
     pub(super) fn new(geometry: Geometry) -> Result<Inbox, Error> {
         let failed = |cause: &dyn std::fmt::Display| Error::os("making shared memory", cause);
-        let len = HEADER + geometry.size();
-        let fd = mem::memfd("weft-inbox", len);
+        let fd = mem::memfd("weft-inbox", Parts::len(geometry));
         let fd = fd.map_err(|e| Error::system("making shared memory", &e))?;
         let parts = Parts::map(fd.as_fd(), geometry).map_err(|e| failed(&e))?;
         let ring = Consumer::new(parts.ring, geometry).map_err(|e| failed(&e))?;
@@ -167,15 +166,20 @@ fn pauses() -> u32 {
 }
 
 /// What the memory consists of.
-struct Parts {
+pub(super) struct Parts {
     shared: Shared,
     turn: Memory,
     ring: Memory,
 }
 
 impl Parts {
+    /// Bytes of the whole.
+    pub(super) fn len(geometry: Geometry) -> usize {
+        HEADER + geometry.size()
+    }
+
     fn map(fd: BorrowedFd<'_>, geometry: Geometry) -> Result<Parts, String> {
-        let mapping = Mapping::new(fd, HEADER + geometry.size()).map_err(|e| e.to_string())?;
+        let mapping = Mapping::new(fd, Parts::len(geometry)).map_err(|e| e.to_string())?;
         let parts = || -> Result<Parts, RingError> {
             let whole = Memory::new(Arc::new(mapping))?;
             let (shared, turn) = (Shared(whole.part(0, HEADER)?), whole.part(TURN, LINE)?);

@@ -9,7 +9,8 @@
 //! key to each other and pass descriptors (`connect`, `hello`). There is no file anywhere,
 //! `/dev/shm` included, so nothing can be left behind or be too small. The connection stays open:
 //! its end says at once that the peer's process has ended, however that came; a stopped one keeps
-//! it.
+//! it. Since a child of that process may have the socket as well, the process itself is watched
+//! beside it, where the kernel lets it (a pidfd).
 //!
 //! | file | concern |
 //! |---|---|
@@ -25,6 +26,8 @@
 mod bell;
 mod board;
 mod connect;
+#[cfg(test)]
+mod fuzzed;
 mod hello;
 mod help;
 mod inbox;

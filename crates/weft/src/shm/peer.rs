@@ -1,6 +1,7 @@
 //! What the device knows of one peer.
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 
 use weft_ring::{Bell, Board, Duplex, Head, Refused, Sleep};
 use weft_sys::buf::Buf;
@@ -68,6 +69,10 @@ impl Peer {
     }
 }
 
+/// Most control items that wait for one peer. Of one that takes what comes to it there are never so
+/// many: an answer to each of its announcements, a question for pieces of each, and a goodbye.
+const BACKLOG_MAX: usize = 2 * OFFERS + 1;
+
 /// A control item that found no room in the ring yet.
 #[derive(Clone, Copy)]
 pub(super) struct Post {
@@ -89,11 +94,20 @@ impl Post {
     }
 }
 
+/// What tells of the end of a peer's process, also while a child of it holds its socket open.
+pub(super) struct Life {
+    pub(super) fd: OwnedFd,
+    /// What the poll set knows it by.
+    pub(super) token: u64,
+}
+
 /// An open connection: shared memory both ways, and the socket over which it was exchanged.
 pub(super) struct Line {
     pub(super) socket: Socket,
     /// What the poll set knows the socket by.
     pub(super) token: u64,
+    /// Of the peer's process, where the kernel tells.
+    pub(super) life: Option<Life>,
     /// What goes to and fro.
     pub(super) ends: Duplex,
     /// What else is in the peer's memory for us, and in ours for it.
@@ -124,6 +138,16 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Whether the poll set knows something of it by this.
+    pub(super) fn is(&self, token: u64) -> bool {
+        self.token == token || self.is_life(token)
+    }
+
+    /// Whether this is the token by which the peer's process is watched.
+    pub(super) fn is_life(&self, token: u64) -> bool {
+        self.life.as_ref().is_some_and(|life| life.token == token)
+    }
+
     /// Nothing more will come, nor can be sent, for this reason (the first one counts).
     pub(super) fn end(&mut self, why: &str) {
         self.talks = false;
@@ -172,6 +196,9 @@ impl Line {
     /// Puts a control item into the ring, or into the backlog until there is room.
     pub(super) fn post(&mut self, post: Post) {
         if !self.backlog.is_empty() || !self.put(post) {
+            if self.backlog.len() >= BACKLOG_MAX {
+                return self.end("it announces messages, and never reads what becomes of them");
+            }
             self.backlog.push_back(post);
         }
     }

@@ -1,5 +1,6 @@
 //! Arrivals, in place, and everything that goes on in the background.
 
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use weft_ring::{Item, RingError, Sleep};
@@ -413,7 +414,13 @@ impl Shm {
 
     /// Gives the connection's memory and socket back.
     fn hang_up(&mut self, at: usize) {
-        self.peers[at].line = None;
+        if let Some(line) = self.peers[at].line.take() {
+            // Not by closing alone: a child of this process may have copies of the descriptors.
+            let _ = self.sockets.remove(line.socket.as_fd());
+            if let Some(life) = &line.life {
+                let _ = self.sockets.remove(life.fd.as_fd());
+            }
+        }
         self.peers[at].arrivals = Vec::new();
         self.changed = true;
     }

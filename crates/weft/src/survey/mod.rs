@@ -304,4 +304,6 @@ fn in_train(frame: &Frame, last: bool) -> Option<Frame> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+#[cfg(test)]
 mod tests;

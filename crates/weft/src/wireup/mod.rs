@@ -23,6 +23,8 @@
 mod board;
 mod channel;
 mod error;
+#[cfg(test)]
+mod fuzzed;
 mod pmi1;
 mod pmi2;
 mod pmix;
@@ -46,6 +48,9 @@ use crate::env;
 
 /// How long a rank waits for the others when nothing else is said, in seconds.
 const LIMIT_S: u64 = 60;
+
+/// The longest blob, bytes: what a rank says of its own must not take all memory of the others.
+const BLOB_MAX: usize = 16 << 20;
 
 /// The name under which a launcher that makes the job's key publishes it.
 pub const KEY_NAME: &str = "weft-key";
@@ -96,6 +101,13 @@ impl Job {
     }
 
     fn on(board: Box<dyn Board>, rank: u32, size: u32) -> Result<Job, WireupError> {
+        if rank >= size {
+            return Err(WireupError::Nonsense {
+                what: "the question which rank this is".to_string(),
+                answer: format!("rank {rank} of {size}"),
+                service: board.service(),
+            });
+        }
         let mut job = Job { rank, size, key: [0; 16], local: local(), board, exchanges: 0 };
         job.key = job.agree_on_key()?;
         Ok(job)
@@ -128,7 +140,7 @@ impl Job {
 
     /// Gives `blob` to all ranks and gets theirs, by rank. All ranks must call it, in the same
     /// order as other exchanges. The blobs may differ in length; some tens of bytes up to some
-    /// kilobytes are sensible.
+    /// kilobytes are sensible, 16 MiB the most.
     ///
     /// # Errors
     /// When a rank does not come in time, or the launcher fails.
@@ -152,6 +164,10 @@ impl Job {
 
     /// Publishes `blob` as as many values as it takes; the first says how many bytes there are.
     fn publish(&mut self, name: &str, blob: &[u8]) -> Result<(), WireupError> {
+        if blob.len() > BLOB_MAX {
+            let why = format!("{} bytes are more than the {BLOB_MAX} that it may have", blob.len());
+            return Err(WireupError::BadBlob { rank: self.rank, why });
+        }
         let text = format!("{}x{}", blob.len(), text::encode(blob));
         let max = self.board.value_max().max(16);
         for (part, piece) in text.as_bytes().chunks(max).enumerate() {
@@ -166,6 +182,9 @@ impl Job {
         let first = self.board.get(rank, &format!("{name}-{rank}-0"))?;
         let (len, start) = first.split_once('x').ok_or_else(|| bad("no length"))?;
         let len: usize = len.parse().map_err(|_| bad("no length"))?;
+        if len > BLOB_MAX {
+            return Err(bad("longer than a blob may be"));
+        }
         let mut digits = start.to_string();
         let mut part = 1;
         while digits.len() / 2 < len {

@@ -1,12 +1,17 @@
 //! The PMI-1 client: a line of `key=value` pairs out, a line back. Spoken by Hydra (MPICH, Intel
 //! MPI), by `weft run`, and by Slurm where asked.
 
-use std::net::TcpStream;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use super::WireupError;
 use super::board::Board;
 use super::channel::{Asker, Channel};
+
+/// Lines that a server may say unasked before its answer; more would be a wait without an end.
+const UNASKED_MAX: usize = 64;
 
 /// A connection to a PMI-1 server.
 #[derive(Debug)]
@@ -25,16 +30,20 @@ impl Pmi1 {
 
     /// Connects to a server at `host:port` that knows this process as `id` and tells it its rank.
     pub fn connect(at: &str, id: &str, mut asker: Asker) -> Result<Pmi1, WireupError> {
-        let stream = TcpStream::connect(at).map_err(|e| WireupError::Environment {
+        let stream = call(at, asker.limit).map_err(|e| WireupError::Environment {
             variable: "PMI_PORT",
             value: at.to_string(),
             why: format!("nobody answers there: {e}"),
         })?;
         let mut channel = Channel::new(stream.into(), asker);
         channel.send(format!("cmd=initack pmiid={id}\n").as_bytes(), "its rank")?;
-        let mut known = (None, None);
+        let (mut known, mut lines) = ((None, None), 0);
         while known.0.is_none() || known.1.is_none() {
             let line = channel.line("its rank")?;
+            lines += 1;
+            if lines > UNASKED_MAX {
+                return Err(asker.nonsense("its rank", &line));
+            }
             let answer = Answer::read(&line);
             known.0 = known.0.or(answer.get("rank").and_then(|v| v.parse().ok()));
             known.1 = known.1.or(answer.get("size").and_then(|v| v.parse().ok()));
@@ -69,13 +78,15 @@ impl Pmi1 {
     /// Asks, and gives the answer if it has the right kind and does not say no.
     fn ask(&mut self, line: &str, kind: &str, what: &str) -> Result<Answer, WireupError> {
         self.channel.send(line.as_bytes(), what)?;
+        let mut unasked = 0;
         let (line, answer) = loop {
             let line = self.channel.line(what)?;
             let answer = Answer::read(&line);
             // Some servers tell a rank's place twice, the second time unasked.
-            if answer.get("cmd") != Some("set") {
+            if answer.get("cmd") != Some("set") || unasked == UNASKED_MAX {
                 break (line, answer);
             }
+            unasked += 1;
         };
         if answer.get("cmd") != Some(kind) {
             return Err(self.channel.asker.nonsense(what, &line));
@@ -125,6 +136,18 @@ impl Board for Pmi1 {
     fn leave(&mut self) {
         let _ = self.ask("cmd=finalize\n", "finalize_ack", "leave to go");
     }
+}
+
+/// Connects to the first of the addresses of `host:port` that answers, each within `limit`.
+fn call(at: &str, limit: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for addr in at.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&addr, limit) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// An answer, taken apart.

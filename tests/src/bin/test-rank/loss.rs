@@ -1,8 +1,10 @@
 //! Ranks that outlive others, and ranks that go.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use weft::endpoint::{Request, Source, Tag};
+use weft_sys::process::{self, Setup};
 
 use super::{Failure, Rank};
 
@@ -64,6 +66,30 @@ pub fn wait(rank: &Rank) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// As `wait`, but rank 1, after so many ms, has a child that lives on and has all of its sockets,
+/// as the child of a fork has them.
+pub fn bequeath(rank: &Rank, pause_ms: u64) -> Result<(), Failure> {
+    if rank.endpoint.rank() == 1 {
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        let mut inherit = Vec::new();
+        for entry in std::fs::read_dir("/proc/self/fd")? {
+            let entry = entry?;
+            let number = entry.file_name().to_string_lossy().parse()?;
+            let is_socket = std::fs::read_link(entry.path())
+                .is_ok_and(|target| target.to_string_lossy().starts_with("socket:"));
+            if is_socket {
+                inherit.push(process::inherited(number)?);
+            }
+        }
+        let mut command = Command::new("sleep");
+        command.arg("600").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let setup = Setup { inherit, own_session: true, ..Setup::default() };
+        let child = process::spawn(&mut command, setup)?;
+        rank.say(format_args!("child {}", child.id()));
+    }
+    wait(rank)
 }
 
 /// Of three ranks, rank 0 receives from anyone: that goes on while one of the others lives.

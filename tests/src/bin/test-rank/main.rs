@@ -93,6 +93,7 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "pile" => flow::pile(&rank, number(0, 9000)?, number(1, 8192)? as usize),
         "survive" => loss::survive(&rank),
         "wait" => loss::wait(&rank),
+        "bequeath" => loss::bequeath(&rank, number(0, 0)?),
         "anyone" => loss::anyone(&rank),
         "quit" => loss::quit(&rank),
         "part" => loss::part(&rank),
