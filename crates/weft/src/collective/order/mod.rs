@@ -15,6 +15,10 @@
 //!   sequencer gives no number while there is a member that has not told of having delivered what
 //!   is [`Limits::history`] numbers older. How far each has come travels with its messages; only of
 //!   silent members the sequencer asks it.
+//! - Who is gone is left out of that count only when all live members have said that they hold the
+//!   same ones for gone (their *view* is the same), and members forget what is said to be at all
+//!   only where their own view is that of the sequencer. So what a live member needs somebody live
+//!   keeps, also where the sequencer alone held it for gone, and then is lost itself.
 //!
 //! # When the sequencer dies
 //!
@@ -26,7 +30,8 @@
 //! numbers again, from there on. Nobody live has delivered anything beyond, so nothing delivered is
 //! lost, or numbered twice. Senders send again what was not delivered.
 //!
-//! All this stands on the caller telling each live member of each death, and of nothing else.
+//! All this stands on the caller telling each live member of each death, and of nothing else, in
+//! whatever order and however late.
 //!
 //! | file | concern |
 //! |---|---|

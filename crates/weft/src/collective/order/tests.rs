@@ -25,6 +25,8 @@ struct World {
     deaths: Vec<(u32, u64)>,
     /// Between whom a cable is pulled, and after how many steps.
     cuts: Vec<(u32, u32, u64)>,
+    /// Whom the first sequencer alone holds for gone, and from which step on.
+    forsaken: Option<(u32, u64)>,
     limits: Limits,
     /// Bytes of a datagram.
     datagram: usize,
@@ -43,6 +45,7 @@ impl World {
             idle: 1,
             deaths: Vec::new(),
             cuts: Vec::new(),
+            forsaken: None,
             limits,
             datagram: DATAGRAM,
         }
@@ -171,8 +174,16 @@ impl Run {
             let (who, when) = self.world.deaths[at];
             if when == self.steps {
                 self.dead[who as usize] = true;
+                // What it was about to tell others gets lost with it, or not.
+                let rng = &mut self.rng;
+                self.untold.retain(|&(.., by)| by != who || rng.below(2) == 0);
                 (0..self.world.size).for_each(|rank| self.will_tell(rank, who, rank));
             }
+        }
+        if let Some((who, when)) = self.world.forsaken
+            && when == self.steps
+        {
+            self.members[0].bury(who, self.now);
         }
         for at in 0..self.world.cuts.len() {
             let (a, b, when) = self.world.cuts[at];
@@ -404,6 +415,27 @@ fn one_sequencer_after_the_other_may_die() {
 }
 
 #[test]
+fn a_member_that_only_a_lost_sequencer_held_for_gone_misses_nothing() {
+    let mut after = 0;
+    for seed in 0..600 {
+        let mut rng = Rng(seed);
+        let size = 3 + rng.below(4) as u32;
+        let loss_percent = [0, 2, 15][rng.below(3) as usize];
+        // More of them than a history, so that what all have is forgotten meanwhile.
+        let world = World { messages: 8, loss_percent, ..World::new(size) };
+        let forsaken = (1 + rng.below(u64::from(size) - 1) as u32, 1 + rng.below(600));
+        let mut deaths = vec![(0, forsaken.1 + 1 + rng.below(600))];
+        if size > 3 && rng.below(3) == 0 {
+            deaths.push((1 + rng.below(u64::from(size) - 1) as u32, 1 + rng.below(1200)));
+        }
+        let run = run(&World { forsaken: Some(forsaken), deaths, ..world }, seed);
+        check_after_deaths(&run);
+        after += u32::from(!run.dead[forsaken.0 as usize]);
+    }
+    assert!(after > 400, "only in {after} runs did it go on");
+}
+
+#[test]
 fn a_program_that_takes_nothing_stops_the_group_and_lets_it_go_on() {
     for seed in 0..20 {
         let world = World { idle: 200, messages: 30, loss_percent: 3, ..World::new(3) };
@@ -494,7 +526,8 @@ fn a_member_far_behind_keeps_what_comes_and_asks_for_nothing() {
     }
     let accepts = [(1, 0, 60), (61, 30, 12)];
     for (number, stable, count) in accepts {
-        let accept = Frame::Accept { reign: 0, number, stable, sender: 1, message: number, count };
+        let message = number;
+        let accept = Frame::Accept { reign: 0, number, stable, view: 0, sender: 1, message, count };
         member.take(0, &accept, 2);
     }
     for message in 1..=72u64 {
@@ -515,13 +548,13 @@ fn a_sequencer_that_never_says_what_all_have_costs_bounded_memory() {
         let data = Frame::Data { reign: 0, message: number, delivered: 0, more: false, bytes: b"" };
         member.take(0, &data, number);
         let (sender, message, count) = (0, number, 1);
-        let accept = Frame::Accept { reign: 0, number, stable: 0, sender, message, count };
+        let accept = Frame::Accept { reign: 0, number, stable: 0, view: 0, sender, message, count };
         member.take(0, &accept, number);
         let _ = member.deliver(number);
     }
     assert_eq!(member.kept() as u64, KEPT_MAX * limits.history);
     // As soon as it does, all goes on.
-    member.take(0, &Frame::Tell { reign: 0, last: 70, stable: 60, asks: false }, 2000);
+    member.take(0, &Frame::Tell { reign: 0, last: 70, stable: 60, view: 0, asks: false }, 2000);
     assert_eq!(member.kept() as u64, KEPT_MAX * limits.history - 60 + limits.history);
 }
 
@@ -536,7 +569,8 @@ fn nothing_goes_again_while_there_is_progress() {
         // Each is delivered 20 messages, five patiences, after it was sent.
         if let Some(number) = number.checked_sub(20).filter(|number| *number > 0) {
             let (sender, message, count) = (1, number, 1);
-            let accept = Frame::Accept { reign: 0, number, stable: 0, sender, message, count };
+            let accept =
+                Frame::Accept { reign: 0, number, stable: 0, view: 0, sender, message, count };
             member.take(0, &accept, now);
         }
         while let Some(again) = member.poll(now, |to, _| to != To::All) {
@@ -552,17 +586,26 @@ fn nonsense_changes_nothing() {
     let limits = Limits::default();
     let mut member = Member::new(limits, 1, 3);
     let frames = [
-        Frame::Accept { reign: 1, number: 1, stable: 0, sender: 0, message: 1, count: 1 },
+        Frame::Accept { reign: 1, number: 1, stable: 0, view: 0, sender: 0, message: 1, count: 1 },
         Frame::Accept {
             reign: 0,
             number: u64::MAX,
             stable: u64::MAX,
+            view: 0,
             sender: 9,
             message: 0,
             count: 9,
         },
-        Frame::Accept { reign: 0, number: 0, stable: u64::MAX, sender: 0, message: 0, count: 0 },
-        Frame::Status { reign: 1, delivered: u64::MAX },
+        Frame::Accept {
+            reign: 0,
+            number: 0,
+            stable: u64::MAX,
+            view: 0,
+            sender: 0,
+            message: 0,
+            count: 0,
+        },
+        Frame::Status { reign: 1, delivered: u64::MAX, view: 0 },
         Frame::Ask { reign: 0, first: 0, last: u64::MAX },
         Frame::Again { reign: 0, number: 0, sender: 77, message: 1, more: false, bytes: b"x" },
         Frame::Data { reign: 0, message: u64::MAX, delivered: u64::MAX, more: true, bytes: b"x" },
