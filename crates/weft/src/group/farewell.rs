@@ -2,10 +2,10 @@
 //! messages, which arrive.
 //!
 //! A member that leaves tells all others, whatever it has done in the group. One that finds another
-//! gone tells all others, which take that one for gone as well, and tell it on. So all that stay
-//! agree, also where nothing but the cable between two of them has failed: of those two one, or
-//! each by another member, is found gone, and is told so; it says that to all, and has no part in
-//! the group any more.
+//! gone tells all others, of whom one decides that this one is gone, or the other, where nothing
+//! but the cable between the two has failed (see `quarrel`). It tells all, which pass it on, so all
+//! that stay agree; and who is gone and can still hear it says that to all as well, and has no part
+//! in the group any more.
 //!
 //! A word may come before its group is made here: it is kept.
 
@@ -14,6 +14,7 @@ use weft_wire::PeerId;
 use super::gone::Gone;
 use super::heading::{HEADING_LEN, Heading, kind};
 use super::part::{BODY_LEN, Word, datagram, what};
+use super::quarrel::Verdict;
 use super::table::{Groups, Member, Opened, other_plan};
 use super::team::Team;
 use crate::device::Device;
@@ -32,7 +33,7 @@ impl Word {
     /// Whether it is about a member, not about a barrier.
     #[inline(always)]
     pub(super) fn is_of_member(self) -> bool {
-        matches!(self.what, what::LEFT | what::GONE)
+        matches!(self.what, what::LEFT | what::GONE | what::ACCUSES | what::ACCUSED)
     }
 }
 
@@ -45,9 +46,9 @@ pub(super) fn told_of(peer: PeerId, by: u32, device: &dyn Device) -> Error {
     dead(peer, format!("member {by} says so"), device)
 }
 
-/// Words to all that are still there, that the member with that rank is not.
-fn gone(team: &Team, lost: &Gone, rank: u32) -> Vec<(PeerId, Farewell)> {
-    let word = datagram(team, kind::BARRIER, what::GONE, 0, rank);
+/// Words about the member with that rank to all that are still there.
+fn words(team: &Team, lost: &Gone, what: u8, rank: u32) -> Vec<(PeerId, Farewell)> {
+    let word = datagram(team, kind::BARRIER, what, 0, rank);
     let stays = |r: &u32| *r != team.rank && lost.why(*r).is_none();
     (0..team.size()).filter(stays).map(|r| (team.peers[r as usize], word)).collect()
 }
@@ -92,6 +93,12 @@ impl Groups {
             _ if known => {}
             (what::LEFT, _) => self.left_by(device, slot, heading, word),
             (_, None) => return false,
+            (what::ACCUSES, Some(_)) => self.accused(device, slot, from, word.slot),
+            (what::ACCUSED, Some(_)) => {
+                // It can hear this one, whatever the accuser says.
+                let answer = datagram(team, kind::BARRIER, what::ACCUSES, 0, word.slot);
+                self.words.push((peer, answer));
+            }
             _ if word.slot == team.rank => self.cast_out(device, slot, from),
             (_, Some(&gone)) => {
                 let why = told_of(gone, from, device);
@@ -130,13 +137,23 @@ impl Groups {
         for (_, machine) in machines {
             machine.gone(from, &why, &mut out);
         }
+        self.forget_quarrels(slot, from);
         self.has_left.push((heading.group, peer, why));
         // Machines may have something to do soon.
         self.next_ns = 0;
     }
 
-    /// A member is found gone, here or by another one: all others are told, and it itself.
+    /// A member is gone: all others are told, and it itself.
     pub(super) fn lose(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error) {
+        self.bury(device, slot, rank, why, what::GONE);
+    }
+
+    /// A member is gone as far as this one can see: the others decide.
+    pub(super) fn miss(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error) {
+        self.bury(device, slot, rank, why, what::ACCUSES);
+    }
+
+    fn bury(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error, what: u8) {
         let Some(opened) = self.open(device, slot) else { return };
         let Opened { barrier, machines, lost, mut out } = opened;
         if rank == out.team.rank || lost.why(rank).is_some() {
@@ -146,10 +163,74 @@ impl Groups {
         for (_, machine) in machines {
             machine.gone(rank, why, &mut out);
         }
-        let words = gone(out.team, lost, rank);
+        let words = words(out.team, lost, what, rank);
         lost.note(rank, || why.clone());
         self.words.extend(words);
+        self.forget_quarrels(slot, rank);
         self.next_ns = 0;
+    }
+
+    /// A member has lost another one, as it says.
+    fn accused(&mut self, device: &mut dyn Device, slot: usize, from: u32, rank: u32) {
+        let now_ns = self.now_ns;
+        let Some(Member { team, barrier, lost, quarrels, .. }) = self.members[slot].as_deref_mut()
+        else {
+            return;
+        };
+        // Whichever of the two is out, no barrier ends any more.
+        let (missing, why) = if rank == team.rank {
+            (from, dead(team.peers[from as usize], "it cannot hear this process".into(), device))
+        } else {
+            (rank, told_of(team.peers[rank as usize], from, device))
+        };
+        barrier.fail(why, Some(missing));
+        if quarrels.accuse(from, rank, now_ns, |rank| lost.why(rank).is_none()) {
+            let word = datagram(team, kind::BARRIER, what::ACCUSED, 0, from);
+            self.words.push((team.peers[rank as usize], word));
+        }
+        self.next_ns = self.next_ns.min(quarrels.deadline_ns());
+    }
+
+    /// Gives the verdicts that are this member's to give; when there may be the next.
+    pub(super) fn decide(&mut self, device: &mut dyn Device) -> u64 {
+        let (mut next_ns, now_ns) = (u64::MAX, self.now_ns);
+        for slot in 0..self.members.len() {
+            while let Some(Member { team, lost, quarrels, outcast: None, .. }) =
+                self.members[slot].as_deref_mut()
+            {
+                if quarrels.deadline_ns() > now_ns {
+                    next_ns = next_ns.min(quarrels.deadline_ns());
+                    break;
+                }
+                let stays = |rank: u32| lost.why(rank).is_none();
+                match quarrels.verdict(now_ns, stays) {
+                    Some(Verdict { out, by }) if out == team.rank => {
+                        self.cast_out(device, slot, by);
+                    }
+                    Some(Verdict { out, by }) => {
+                        let why = told_of(team.peers[out as usize], by, device);
+                        self.lose(device, slot, out, &why);
+                    }
+                    None => {}
+                }
+                self.ends += 1;
+            }
+        }
+        next_ns
+    }
+
+    /// A member is gone, and quarrels with nobody any more. Whom it had accused may be gone as
+    /// well: that shows when it is told something.
+    fn forget_quarrels(&mut self, slot: usize, rank: u32) {
+        let Some(Member { team, lost, quarrels, .. }) = self.members[slot].as_deref_mut() else {
+            return;
+        };
+        let word = datagram(team, kind::BARRIER, what::GONE, 0, rank);
+        for accused in quarrels.without(rank) {
+            if accused != team.rank && lost.why(accused).is_none() {
+                self.words.push((team.peers[accused as usize], word));
+            }
+        }
     }
 
     /// This process was found gone by another member.
@@ -158,7 +239,7 @@ impl Groups {
         let Opened { barrier, machines, lost, mut out } = opened;
         let peer = out.team.peers[out.team.rank as usize];
         // Who does not listen to the one that has told it must hear it as well.
-        let words = gone(out.team, lost, out.team.rank);
+        let words = words(out.team, lost, what::GONE, out.team.rank);
         let why = format!(
             "members of a group, {by} among them, have found this very process gone, so it takes \
              no part in that group any more: see whether a cable or a link has failed"

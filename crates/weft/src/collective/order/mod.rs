@@ -25,10 +25,11 @@
 //! The next one is the live member with the lowest rank, so ranks of sequencers only grow, and name
 //! the *reign*. Who learns of the death takes nothing from the old reign any more, forgets accepts
 //! of what it has not delivered, and tells the new sequencer how far it has delivered. That one
-//! waits for all live members' word, fetches what it has not delivered itself from the one that is
-//! furthest (whose history has it, for nobody prunes what not all have), and only then gives
-//! numbers again, from there on. Nobody live has delivered anything beyond, so nothing delivered is
-//! lost, or numbered twice. Senders send again what was not delivered.
+//! waits for all live members' word, and that they hold the same ones for gone, fetches what it has
+//! not delivered itself from the one that is furthest (whose history has it, for nobody prunes what
+//! not all have), and only then gives numbers again, from there on. Nobody live has delivered
+//! anything beyond, so nothing delivered is lost, or numbered twice. Senders send again what was
+//! not delivered.
 //!
 //! All this stands on the caller telling each live member of each death, and of nothing else, in
 //! whatever order and however late.

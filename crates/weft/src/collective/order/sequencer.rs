@@ -195,7 +195,12 @@ impl Member {
     }
 
     /// Gives numbers once it has heard all live members and has delivered what any of them has.
+    /// They must agree on who they are: one that this member holds for gone alone may have
+    /// delivered more, and stay, while this one is out.
     fn take_over(&mut self, now_ns: u64) {
+        if !self.is_agreed() {
+            return;
+        }
         let heard = |rank: u32| self.sequencer.confirmed[rank as usize].map(|far| (far, rank));
         let me = self.me;
         let Some(all) = self
