@@ -23,8 +23,8 @@ use crate::error::Error;
 /// A word as bytes.
 pub(crate) type Farewell = [u8; HEADING_LEN + BODY_LEN];
 
-/// Most words that are kept for groups that are not made here yet.
-const EARLY_MAX: usize = 1024;
+/// Most words of one peer that are kept for groups that are not made here yet.
+const EARLY_MAX: usize = 256;
 
 /// Most members of groups that were here whose farewell is still awaited.
 const STAYING_MAX: usize = 4096;
@@ -72,10 +72,7 @@ impl Groups {
             return true;
         }
         let Some(slot) = self.slot_of(id) else {
-            if self.early.len() == EARLY_MAX {
-                self.early.pop_front();
-            }
-            self.early.push_back((peer, *heading, word));
+            self.keep_early(peer, heading, word);
             return true;
         };
         let Some(Member { team, lost, left, .. }) = self.members[slot].as_deref_mut() else {
@@ -107,6 +104,16 @@ impl Groups {
         }
         self.ends += 1;
         true
+    }
+
+    /// Keeps a word for a group that is not here yet. A peer that says too many loses its own only.
+    fn keep_early(&mut self, peer: PeerId, heading: &Heading, word: Word) {
+        let mut own = self.early.iter().enumerate().filter(|(_, (by, ..))| *by == peer);
+        let first = own.next().map(|(at, _)| at);
+        if let Some(first) = first.filter(|_| own.count() + 1 >= EARLY_MAX) {
+            self.early.remove(first);
+        }
+        self.early.push_back((peer, *heading, word));
     }
 
     /// Takes what came before the group at `slot` was made.
@@ -291,5 +298,36 @@ impl Groups {
         let Member { team, left, lost, .. } = self.member(slot)?;
         let peer = team.peers.get(rank as usize)?;
         lost.why(rank).filter(|_| left.contains(peer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_wire::Address;
+
+    use super::*;
+    use crate::group::{GroupOptions, Plan};
+    use crate::loopback::Loopback;
+
+    #[test]
+    fn words_for_groups_to_come_are_not_pushed_out_by_those_of_others() {
+        let mut device = Loopback::new(Address::new(1, 1, 1, 1, "test"));
+        let mut groups = Groups::default();
+        let mut say = |peer: u32, group: u64| {
+            let peers = vec![PeerId(0), PeerId(peer)];
+            let mut team = Team::new(group, 1, peers);
+            team.plan = 0;
+            let word = datagram(&team, kind::BARRIER, what::LEFT, 0, 0);
+            groups.note(PeerId(peer), &word);
+            groups.take(&mut device, PeerId(peer));
+        };
+        say(1, 7);
+        (100..10_000).for_each(|group| say(2, group));
+        assert_eq!(groups.early.len(), 1 + EARLY_MAX);
+        let plan = Plan::new(GroupOptions::default().way, &[1, 2], None);
+        let peers = vec![PeerId(0), PeerId(1)];
+        let slot = groups.add(&mut device, peers, 0, Some(7), &plan).unwrap();
+        assert!(groups.has_left(slot, 1).is_some(), "it was said before the group was made");
+        assert_eq!(groups.early.len(), EARLY_MAX);
     }
 }
