@@ -8,7 +8,7 @@ pub const HEADER_LEN: usize = 32;
 /// The first byte of every Weft frame.
 pub const MAGIC: u8 = 0x57;
 /// The version of all layouts in this crate.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 /// Where the destination port (u16, little-endian) lies in a frame, for socket filters.
 pub const PORT_OFFSET: usize = 2;
 /// Where the job's number (u32, little-endian) lies in a frame, for socket filters.
