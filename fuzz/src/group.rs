@@ -96,6 +96,7 @@ pub fn ordered(me: u8, happenings: &[Happening]) {
     let mut member = Member::new(limits, u32::from(me) % SIZE, SIZE);
     let mut now = 1;
     for happening in happenings {
+        let view = member.view();
         let mut take = |from: u8, frame: &order::Frame<'_>| {
             member.take(u32::from(from) % (SIZE + 1), frame, now);
         };
@@ -113,18 +114,20 @@ pub fn ordered(me: u8, happenings: &[Happening]) {
                 take(from, &frame);
             }
             Happening::Accept(from, number, stable, sender, message, count) => {
+                let view = view ^ u32::from(sender & 0x80);
                 let (number, stable, message) = (number.get(), stable.get(), message.get());
                 let (reign, sender) = (rank(from), rank(sender));
-                let frame = order::Frame::Accept { reign, number, stable, sender, message, count };
+                let frame =
+                    order::Frame::Accept { reign, number, stable, view, sender, message, count };
                 take(from, &frame);
             }
             Happening::Tell(from, last, stable, asks) => {
                 let (reign, last, stable) = (rank(from), last.get(), stable.get());
-                take(from, &order::Frame::Tell { reign, last, stable, asks });
+                take(from, &order::Frame::Tell { reign, last, stable, view, asks });
             }
             Happening::Status(from, delivered) => {
                 let (reign, delivered) = (u32::from(me) % SIZE, delivered.get());
-                take(from, &order::Frame::Status { reign, delivered });
+                take(from, &order::Frame::Status { reign, delivered, view });
             }
             Happening::Ask(from, first, last) => {
                 let (first, last) = (first.get(), last.get());

@@ -118,3 +118,34 @@ fn where_one_cable_of_many_fails_all_that_stay_agree() {
         job.grows(&format!("@{rank} rounds"), 20);
     }
 }
+
+/// In a mesh of more than three, one of the two at the ends of a cable is out; and if all cables of
+/// a node fail but one, that node. All others go on.
+#[test]
+fn in_a_mesh_only_as_many_as_must_are_out() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=5,topology=mesh") else { return };
+    let several = [(2, 0), (2, 1), (2, 3)];
+    for (cables, out) in [(&[(0, 3)][..], &[0, 3][..]), (&[(1, 2)], &[1, 2]), (&several, &[2])] {
+        let set = |to: &str| {
+            for (a, b) in cables {
+                let name = format!("to{b}a");
+                run_in(&lab.node(*a), "ip", &["link", "set", &name, to]);
+            }
+        };
+        let mut job = role(Some(&lab), 5, &["outlive"], &[]);
+        (0..5).for_each(|rank| job.grows(&format!("@{rank} rounds"), 20));
+        set("down");
+        let errors: Vec<String> = out.iter().map(|rank| format!("@{rank} error")).collect();
+        let errors: Vec<&str> = errors.iter().map(String::as_str).collect();
+        let (which, why) = job.says_any(&errors);
+        assert!(why.contains("this very process"), "{why}");
+        // Long enough for whoever else is accused to be told.
+        for _ in 0..20 {
+            for rank in (0..5).filter(|rank| *rank != out[which]) {
+                job.grows(&format!("@{rank} rounds"), 20);
+            }
+        }
+        drop(job);
+        set("up");
+    }
+}

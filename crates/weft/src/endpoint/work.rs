@@ -313,6 +313,7 @@ impl EndpointWork {
         // there.
         if self.groups.next_ns <= now_ns {
             self.groups.due(&mut *self.device);
+            self.pass_on();
         }
         if !self.ops.given.is_empty() {
             self.reads_ended();

@@ -2,10 +2,10 @@
 //! messages, which arrive.
 //!
 //! A member that leaves tells all others, whatever it has done in the group. One that finds another
-//! gone tells all others, which take that one for gone as well, and tell it on. So all that stay
-//! agree, also where nothing but the cable between two of them has failed: of those two one, or
-//! each by another member, is found gone, and is told so; it says that to all, and has no part in
-//! the group any more.
+//! gone tells all others, of whom one decides that this one is gone, or the other, where nothing
+//! but the cable between the two has failed (see `quarrel`). It tells all, which pass it on, so all
+//! that stay agree; and who is gone and can still hear it says that to all as well, and has no part
+//! in the group any more.
 //!
 //! A word may come before its group is made here: it is kept.
 
@@ -14,6 +14,7 @@ use weft_wire::PeerId;
 use super::gone::Gone;
 use super::heading::{HEADING_LEN, Heading, kind};
 use super::part::{BODY_LEN, Word, datagram, what};
+use super::quarrel::Verdict;
 use super::table::{Groups, Member, Opened, other_plan};
 use super::team::Team;
 use crate::device::Device;
@@ -22,8 +23,8 @@ use crate::error::Error;
 /// A word as bytes.
 pub(crate) type Farewell = [u8; HEADING_LEN + BODY_LEN];
 
-/// Most words that are kept for groups that are not made here yet.
-const EARLY_MAX: usize = 1024;
+/// Most words of one peer that are kept for groups that are not made here yet.
+const EARLY_MAX: usize = 256;
 
 /// Most members of groups that were here whose farewell is still awaited.
 const STAYING_MAX: usize = 4096;
@@ -32,7 +33,7 @@ impl Word {
     /// Whether it is about a member, not about a barrier.
     #[inline(always)]
     pub(super) fn is_of_member(self) -> bool {
-        matches!(self.what, what::LEFT | what::GONE)
+        matches!(self.what, what::LEFT | what::GONE | what::ACCUSES | what::ACCUSED)
     }
 }
 
@@ -45,9 +46,9 @@ pub(super) fn told_of(peer: PeerId, by: u32, device: &dyn Device) -> Error {
     dead(peer, format!("member {by} says so"), device)
 }
 
-/// Words to all that are still there, that the member with that rank is not.
-fn gone(team: &Team, lost: &Gone, rank: u32) -> Vec<(PeerId, Farewell)> {
-    let word = datagram(team, kind::BARRIER, what::GONE, 0, rank);
+/// Words about the member with that rank to all that are still there.
+fn words(team: &Team, lost: &Gone, what: u8, rank: u32) -> Vec<(PeerId, Farewell)> {
+    let word = datagram(team, kind::BARRIER, what, 0, rank);
     let stays = |r: &u32| *r != team.rank && lost.why(*r).is_none();
     (0..team.size()).filter(stays).map(|r| (team.peers[r as usize], word)).collect()
 }
@@ -71,10 +72,7 @@ impl Groups {
             return true;
         }
         let Some(slot) = self.slot_of(id) else {
-            if self.early.len() == EARLY_MAX {
-                self.early.pop_front();
-            }
-            self.early.push_back((peer, *heading, word));
+            self.keep_early(peer, heading, word);
             return true;
         };
         let Some(Member { team, lost, left, .. }) = self.members[slot].as_deref_mut() else {
@@ -92,6 +90,12 @@ impl Groups {
             _ if known => {}
             (what::LEFT, _) => self.left_by(device, slot, heading, word),
             (_, None) => return false,
+            (what::ACCUSES, Some(_)) => self.accused(device, slot, from, word.slot),
+            (what::ACCUSED, Some(_)) => {
+                // It can hear this one, whatever the accuser says.
+                let answer = datagram(team, kind::BARRIER, what::ACCUSES, 0, word.slot);
+                self.words.push((peer, answer));
+            }
             _ if word.slot == team.rank => self.cast_out(device, slot, from),
             (_, Some(&gone)) => {
                 let why = told_of(gone, from, device);
@@ -100,6 +104,16 @@ impl Groups {
         }
         self.ends += 1;
         true
+    }
+
+    /// Keeps a word for a group that is not here yet. A peer that says too many loses its own only.
+    fn keep_early(&mut self, peer: PeerId, heading: &Heading, word: Word) {
+        let mut own = self.early.iter().enumerate().filter(|(_, (by, ..))| *by == peer);
+        let first = own.next().map(|(at, _)| at);
+        if let Some(first) = first.filter(|_| own.count() + 1 >= EARLY_MAX) {
+            self.early.remove(first);
+        }
+        self.early.push_back((peer, *heading, word));
     }
 
     /// Takes what came before the group at `slot` was made.
@@ -130,13 +144,23 @@ impl Groups {
         for (_, machine) in machines {
             machine.gone(from, &why, &mut out);
         }
+        self.forget_quarrels(slot, from);
         self.has_left.push((heading.group, peer, why));
         // Machines may have something to do soon.
         self.next_ns = 0;
     }
 
-    /// A member is found gone, here or by another one: all others are told, and it itself.
+    /// A member is gone: all others are told, and it itself.
     pub(super) fn lose(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error) {
+        self.bury(device, slot, rank, why, what::GONE);
+    }
+
+    /// A member is gone as far as this one can see: the others decide.
+    pub(super) fn miss(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error) {
+        self.bury(device, slot, rank, why, what::ACCUSES);
+    }
+
+    fn bury(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error, what: u8) {
         let Some(opened) = self.open(device, slot) else { return };
         let Opened { barrier, machines, lost, mut out } = opened;
         if rank == out.team.rank || lost.why(rank).is_some() {
@@ -146,10 +170,74 @@ impl Groups {
         for (_, machine) in machines {
             machine.gone(rank, why, &mut out);
         }
-        let words = gone(out.team, lost, rank);
+        let words = words(out.team, lost, what, rank);
         lost.note(rank, || why.clone());
         self.words.extend(words);
+        self.forget_quarrels(slot, rank);
         self.next_ns = 0;
+    }
+
+    /// A member has lost another one, as it says.
+    fn accused(&mut self, device: &mut dyn Device, slot: usize, from: u32, rank: u32) {
+        let now_ns = self.now_ns;
+        let Some(Member { team, barrier, lost, quarrels, .. }) = self.members[slot].as_deref_mut()
+        else {
+            return;
+        };
+        // Whichever of the two is out, no barrier ends any more.
+        let (missing, why) = if rank == team.rank {
+            (from, dead(team.peers[from as usize], "it cannot hear this process".into(), device))
+        } else {
+            (rank, told_of(team.peers[rank as usize], from, device))
+        };
+        barrier.fail(why, Some(missing));
+        if quarrels.accuse(from, rank, now_ns, |rank| lost.why(rank).is_none()) {
+            let word = datagram(team, kind::BARRIER, what::ACCUSED, 0, from);
+            self.words.push((team.peers[rank as usize], word));
+        }
+        self.next_ns = self.next_ns.min(quarrels.deadline_ns());
+    }
+
+    /// Gives the verdicts that are this member's to give; when there may be the next.
+    pub(super) fn decide(&mut self, device: &mut dyn Device) -> u64 {
+        let (mut next_ns, now_ns) = (u64::MAX, self.now_ns);
+        for slot in 0..self.members.len() {
+            while let Some(Member { team, lost, quarrels, outcast: None, .. }) =
+                self.members[slot].as_deref_mut()
+            {
+                if quarrels.deadline_ns() > now_ns {
+                    next_ns = next_ns.min(quarrels.deadline_ns());
+                    break;
+                }
+                let stays = |rank: u32| lost.why(rank).is_none();
+                match quarrels.verdict(now_ns, stays) {
+                    Some(Verdict { out, by }) if out == team.rank => {
+                        self.cast_out(device, slot, by);
+                    }
+                    Some(Verdict { out, by }) => {
+                        let why = told_of(team.peers[out as usize], by, device);
+                        self.lose(device, slot, out, &why);
+                    }
+                    None => {}
+                }
+                self.ends += 1;
+            }
+        }
+        next_ns
+    }
+
+    /// A member is gone, and quarrels with nobody any more. Whom it had accused may be gone as
+    /// well: that shows when it is told something.
+    fn forget_quarrels(&mut self, slot: usize, rank: u32) {
+        let Some(Member { team, lost, quarrels, .. }) = self.members[slot].as_deref_mut() else {
+            return;
+        };
+        let word = datagram(team, kind::BARRIER, what::GONE, 0, rank);
+        for accused in quarrels.without(rank) {
+            if accused != team.rank && lost.why(accused).is_none() {
+                self.words.push((team.peers[accused as usize], word));
+            }
+        }
     }
 
     /// This process was found gone by another member.
@@ -158,7 +246,7 @@ impl Groups {
         let Opened { barrier, machines, lost, mut out } = opened;
         let peer = out.team.peers[out.team.rank as usize];
         // Who does not listen to the one that has told it must hear it as well.
-        let words = gone(out.team, lost, out.team.rank);
+        let words = words(out.team, lost, what::GONE, out.team.rank);
         let why = format!(
             "members of a group, {by} among them, have found this very process gone, so it takes \
              no part in that group any more: see whether a cable or a link has failed"
@@ -210,5 +298,36 @@ impl Groups {
         let Member { team, left, lost, .. } = self.member(slot)?;
         let peer = team.peers.get(rank as usize)?;
         lost.why(rank).filter(|_| left.contains(peer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_wire::Address;
+
+    use super::*;
+    use crate::group::{GroupOptions, Plan};
+    use crate::loopback::Loopback;
+
+    #[test]
+    fn words_for_groups_to_come_are_not_pushed_out_by_those_of_others() {
+        let mut device = Loopback::new(Address::new(1, 1, 1, 1, "test"));
+        let mut groups = Groups::default();
+        let mut say = |peer: u32, group: u64| {
+            let peers = vec![PeerId(0), PeerId(peer)];
+            let mut team = Team::new(group, 1, peers);
+            team.plan = 0;
+            let word = datagram(&team, kind::BARRIER, what::LEFT, 0, 0);
+            groups.note(PeerId(peer), &word);
+            groups.take(&mut device, PeerId(peer));
+        };
+        say(1, 7);
+        (100..10_000).for_each(|group| say(2, group));
+        assert_eq!(groups.early.len(), 1 + EARLY_MAX);
+        let plan = Plan::new(GroupOptions::default().way, &[1, 2], None);
+        let peers = vec![PeerId(0), PeerId(1)];
+        let slot = groups.add(&mut device, peers, 0, Some(7), &plan).unwrap();
+        assert!(groups.has_left(slot, 1).is_some(), "it was said before the group was made");
+        assert_eq!(groups.early.len(), EARLY_MAX);
     }
 }

@@ -22,6 +22,7 @@
 //! | `cast`, `ordered` | reliable broadcast, and messages in one order, on real wires |
 //! | `machine`, `gone` | what such a machine is; which members it has lost |
 //! | `farewell` | what members tell each other of who has left or is gone |
+//! | `quarrel` | which of two members that have lost each other stays |
 //! | `seat` | a group apart from its endpoint, and waits in parts, for boundaries |
 //! | `table` | the groups of an endpoint |
 
@@ -37,6 +38,7 @@ mod node;
 pub(crate) mod ordered;
 mod part;
 mod patience;
+pub(crate) mod quarrel;
 mod seat;
 mod table;
 mod team;

@@ -25,8 +25,13 @@ pub(super) mod what {
     /// The sender has opened the board's barrier, and cannot wake all of the others: the node's
     /// first member can.
     pub(in crate::group) const RING: u8 = 8;
-    /// The sender has found a member gone: sent as a message. Instead of a slot: that one's rank.
+    /// A member is gone, as all shall hold: sent as a message. Instead of a slot: that one's rank.
     pub(in crate::group) const GONE: u8 = 9;
+    /// The sender itself has lost a member: sent as a message. Instead of a slot: that one's rank.
+    pub(in crate::group) const ACCUSES: u8 = 10;
+    /// A member accuses the receiver, which shall answer by accusing that one: sent as a message.
+    /// Instead of a slot: that one's rank.
+    pub(in crate::group) const ACCUSED: u8 = 11;
 }
 
 pub(super) fn encode(mark: Mark, word: u32) -> (u8, u32) {

@@ -14,6 +14,7 @@ use super::heading::{Heading, kind};
 use super::machine::Machine;
 use super::ordered::{self, Ordered};
 use super::part::{Count, Word, body};
+use super::quarrel::Quarrels;
 use super::team::{Outlet, Team};
 use crate::device::Device;
 use crate::error::Error;
@@ -27,6 +28,8 @@ pub(crate) struct Member {
     /// Who takes no part any more, and why; and who among them has said that it leaves.
     pub(super) lost: Gone,
     pub(super) left: Vec<PeerId>,
+    /// Who has lost whom, where that is not decided yet.
+    pub(super) quarrels: Quarrels,
     /// Others have found this process gone.
     pub(super) outcast: Option<Error>,
 }
@@ -50,7 +53,7 @@ pub(crate) struct Groups {
     /// When [`Groups::due`] wants to be called.
     pub(crate) next_ns: u64,
     /// The latest time that was told.
-    now_ns: u64,
+    pub(super) now_ns: u64,
     /// What has come of a barrier, until it is dealt with.
     incoming: Option<(Heading, Word)>,
     scratch: Vec<u8>,
@@ -148,7 +151,9 @@ impl Groups {
             (ordered::KIND, Box::new(Ordered::new(rank, size))),
         ]);
         let (lost, left, outcast) = (Gone::new(size), Vec::new(), None);
-        let member = Some(Box::new(Member { team, barrier, machines, lost, left, outcast }));
+        let quarrels = Quarrels::new(rank, size);
+        let member = Member { team, barrier, machines, lost, left, quarrels, outcast };
+        let member = Some(Box::new(member));
         let slot = match self.members.iter().position(Option::is_none) {
             Some(free) => {
                 self.members[free] = member;
@@ -400,7 +405,10 @@ impl Groups {
                 next_ns = next_ns.min(machine.deadline_ns());
             }
         }
-        self.next_ns = next_ns;
+        // What is decided here may have more for machines to do.
+        self.next_ns = u64::MAX;
+        let decided_ns = self.decide(device);
+        self.next_ns = self.next_ns.min(next_ns).min(decided_ns);
     }
 
     /// A peer is gone: no barrier with it ends any more.
@@ -422,7 +430,11 @@ impl Groups {
     ) {
         let Some((_, peers)) = self.team_at(slot) else { return };
         let Some(rank) = peers.iter().position(|p| *p == peer) else { return };
-        self.lose(device, slot, rank as u32, why);
+        match why {
+            // Nobody else can think otherwise.
+            Error::PeerClosed { .. } => self.lose(device, slot, rank as u32, why),
+            _ => self.miss(device, slot, rank as u32, why),
+        }
     }
 
     /// Datagrams of broadcasts, fragments among them that went again, and datagrams of ordered

@@ -3,16 +3,17 @@
 //! | frame | after kind u8, reign u32 |
 //! |---|---|
 //! | data | message u64, delivered u64, more u8, payload |
-//! | accept | number u64, stable u64, sender u32, message u64, count u16 |
-//! | tell | last u64, stable u64, asks u8 |
-//! | status | delivered u64 |
+//! | accept | number u64, stable u64, view u32, sender u32, message u64, count u16 |
+//! | tell | last u64, stable u64, view u32, asks u8 |
+//! | status | delivered u64, view u32 |
 //! | ask | first u64, last u64 |
 //! | again | number u64, sender u32, message u64, more u8, payload |
 
 /// Bytes of a frame before its payload, at most.
 pub(super) const HEAD_MAX: usize = 26;
 
-/// A frame. `reign` is the sequencer's rank, as the sender of the frame knows it.
+/// A frame. `reign` is the sequencer's rank, as the sender of the frame knows it; `view` is a word
+/// that is the same at members that hold the same ones for gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame<'a> {
     /// A message, or a part of one.
@@ -34,8 +35,10 @@ pub enum Frame<'a> {
         reign: u32,
         /// The first number, from 1 on.
         number: u64,
-        /// All numbers up to here were delivered by all.
+        /// All numbers up to here were delivered by all that `view` does not hold for gone.
         stable: u64,
+        /// See [`Frame`].
+        view: u32,
         /// Whose messages.
         sender: u32,
         /// Which of that sender's is the first.
@@ -49,8 +52,10 @@ pub enum Frame<'a> {
         reign: u32,
         /// The last.
         last: u64,
-        /// All numbers up to here were delivered by all.
+        /// All numbers up to here were delivered by all that `view` does not hold for gone.
         stable: u64,
+        /// See [`Frame`].
+        view: u32,
         /// It wants to know how far the receiver is.
         asks: bool,
     },
@@ -60,6 +65,8 @@ pub enum Frame<'a> {
         reign: u32,
         /// All numbers up to here were delivered.
         delivered: u64,
+        /// See [`Frame`].
+        view: u32,
     },
     /// A member misses messages.
     Ask {
@@ -142,14 +149,18 @@ impl<'a> Frame<'a> {
             Frame::Data { reign, message, delivered, more, bytes } => {
                 put(1, reign, &[&word(message), &word(delivered), &[u8::from(more)], bytes]);
             }
-            Frame::Accept { reign, number, stable, sender, message, count } => {
-                let (sender, count) = (&sender.to_le_bytes(), &count.to_le_bytes());
-                put(2, reign, &[&word(number), &word(stable), sender, &word(message), count]);
+            Frame::Accept { reign, number, stable, view, sender, message, count } => {
+                let (view, sender) = (&view.to_le_bytes(), &sender.to_le_bytes());
+                let (message, count) = (&word(message), &count.to_le_bytes());
+                put(2, reign, &[&word(number), &word(stable), view, sender, message, count]);
             }
-            Frame::Tell { reign, last, stable, asks } => {
-                put(3, reign, &[&word(last), &word(stable), &[u8::from(asks)]]);
+            Frame::Tell { reign, last, stable, view, asks } => {
+                let (view, asks) = (&view.to_le_bytes(), &[u8::from(asks)]);
+                put(3, reign, &[&word(last), &word(stable), view, asks]);
             }
-            Frame::Status { reign, delivered } => put(4, reign, &[&word(delivered)]),
+            Frame::Status { reign, delivered, view } => {
+                put(4, reign, &[&word(delivered), &view.to_le_bytes()]);
+            }
             Frame::Ask { reign, first, last } => put(5, reign, &[&word(first), &word(last)]),
             Frame::Again { reign, number, sender, message, more, bytes } => {
                 let sender = &sender.to_le_bytes();
@@ -181,6 +192,7 @@ impl<'a> Frame<'a> {
                 reign,
                 number: fields.word()?,
                 stable: fields.word()?,
+                view: fields.half()?,
                 sender: fields.half()?,
                 message: fields.word()?,
                 count: fields.take().map(u16::from_le_bytes)?,
@@ -189,9 +201,10 @@ impl<'a> Frame<'a> {
                 reign,
                 last: fields.word()?,
                 stable: fields.word()?,
+                view: fields.half()?,
                 asks: fields.flag()?,
             },
-            4 => Frame::Status { reign, delivered: fields.word()? },
+            4 => Frame::Status { reign, delivered: fields.word()?, view: fields.half()? },
             5 => Frame::Ask { reign, first: fields.word()?, last: fields.word()? },
             6 => Frame::Again {
                 reign,

@@ -42,6 +42,13 @@ pub struct Delivery {
     pub bytes: Vec<u8>,
 }
 
+/// What a member that is gone adds to the view.
+fn mark_of(rank: u32) -> u32 {
+    // Any function that spreads well: the sum of some is hardly ever that of others.
+    let mixed = (rank ^ 0x5bd1_e995).wrapping_mul(0x9e37_79b1);
+    (mixed ^ mixed >> 15).wrapping_mul(0x85eb_ca77) ^ rank >> 13
+}
+
 /// Something that is done again after a time without progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Retry {
@@ -98,6 +105,8 @@ pub struct Member {
     pub(super) limits: Limits,
     pub(super) me: u32,
     pub(super) dead: Vec<bool>,
+    /// A word for those: see [`Frame`].
+    pub(super) view: u32,
     /// The sequencer's rank.
     pub(super) reign: u32,
     /// All numbers up to here were delivered.
@@ -152,6 +161,7 @@ impl Member {
             limits,
             me,
             dead: vec![false; n],
+            view: 0,
             reign: 0,
             delivered: 0,
             stable: 0,
@@ -261,6 +271,11 @@ impl Member {
         self.own.is_empty()
     }
 
+    /// A word for the members that this one holds for gone: see [`Frame`].
+    pub fn view(&self) -> u32 {
+        self.view
+    }
+
     /// Messages and parts that are kept for members that may miss them.
     pub fn kept(&self) -> usize {
         self.history.len()
@@ -276,6 +291,7 @@ impl Member {
             return;
         }
         self.dead[rank as usize] = true;
+        self.view ^= mark_of(rank);
         let reign = self.live().next().unwrap_or(self.me);
         if reign != self.reign {
             self.reign = reign;
@@ -296,6 +312,11 @@ impl Member {
             if !self.own.is_empty() {
                 self.resend.set(now_ns + self.resend_patience());
             }
+        } else if reign == self.me {
+            // Nothing more is held for delivered by all until they agree on who that is.
+            self.sequencer.part(now_ns + self.limits.patience_ns);
+        } else {
+            self.push((To::One(reign), Out::Status));
         }
         self.sequence(now_ns);
     }
@@ -313,9 +334,11 @@ impl Member {
                     self.take_data_as_sequencer(from, reign, message, delivered, now_ns);
                 }
             }
-            Frame::Accept { reign, number, stable, sender, message, count } if rules(reign) => {
+            Frame::Accept { reign, number, stable, view, sender, message, count }
+                if rules(reign) =>
+            {
                 let more = u64::from(count.max(1)) - 1;
-                self.hear(number.saturating_add(more), stable, now_ns);
+                self.hear(number.saturating_add(more), (stable, view), now_ns);
                 for at in 0..=more.min(self.limits.history) {
                     let (number, message) = (number.checked_add(at), message.checked_add(at));
                     if let (Some(number), Some(message)) = (number, message) {
@@ -323,14 +346,16 @@ impl Member {
                     }
                 }
             }
-            Frame::Tell { reign, last, stable, asks } if rules(reign) => {
-                self.hear(last, stable, now_ns);
+            Frame::Tell { reign, last, stable, view, asks } if rules(reign) => {
+                self.hear(last, (stable, view), now_ns);
                 if asks {
                     self.push((To::One(from), Out::Status));
                 }
             }
-            Frame::Status { reign, delivered } if reign == self.me && self.reign == self.me => {
-                self.take_status(from, delivered, now_ns);
+            Frame::Status { reign, delivered, view }
+                if reign == self.me && self.reign == self.me =>
+            {
+                self.take_status(from, delivered, view, now_ns);
             }
             Frame::Ask { reign, first, last } if reign == self.reign => {
                 self.answer(from, first, last);
@@ -348,14 +373,17 @@ impl Member {
     }
 
     /// Takes what the sequencer says of its numbers.
-    fn hear(&mut self, last: u64, stable: u64, now_ns: u64) {
+    fn hear(&mut self, last: u64, (stable, view): (u64, u32), now_ns: u64) {
         if self.greet.at.is_some() {
             self.greet.clear();
             // The new sequencer may never have seen what the old one was sent.
             self.resend_own();
         }
         self.last = self.last.max(last.min(self.delivered.saturating_add(self.limits.history)));
-        self.prune(stable);
+        // Whom the sequencer holds for gone and this member does not may need what they have not.
+        if view == self.view {
+            self.prune(stable);
+        }
         self.sequence(now_ns);
     }
 
@@ -490,17 +518,17 @@ impl Member {
         if matches!(out, Out::Data { .. } | Out::Status) {
             self.said = self.delivered;
         }
-        let Member { reign, delivered, stable, last, .. } = *self;
+        let Member { reign, delivered, stable, view, last, .. } = *self;
         let frame = match &out {
             Out::Data { message, part: Part { more, bytes } } => {
                 Frame::Data { reign, message: *message, delivered, more: *more, bytes }
             }
             Out::Accept { number, name: (sender, message), count } => {
                 let (number, sender, message, count) = (*number, *sender, *message, *count);
-                Frame::Accept { reign, number, stable, sender, message, count }
+                Frame::Accept { reign, number, stable, view, sender, message, count }
             }
-            Out::Tell { asks } => Frame::Tell { reign, last, stable, asks: *asks },
-            Out::Status => Frame::Status { reign, delivered },
+            Out::Tell { asks } => Frame::Tell { reign, last, stable, view, asks: *asks },
+            Out::Status => Frame::Status { reign, delivered, view },
             Out::Ask { first, last } => Frame::Ask { reign, first: *first, last: *last },
             Out::Again { number, name: (sender, message), part: Part { more, bytes } } => {
                 let (number, sender, message, more) = (*number, *sender, *message, *more);

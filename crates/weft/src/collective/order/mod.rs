@@ -15,18 +15,24 @@
 //!   sequencer gives no number while there is a member that has not told of having delivered what
 //!   is [`Limits::history`] numbers older. How far each has come travels with its messages; only of
 //!   silent members the sequencer asks it.
+//! - Who is gone is left out of that count only when all live members have said that they hold the
+//!   same ones for gone (their *view* is the same), and members forget what is said to be at all
+//!   only where their own view is that of the sequencer. So what a live member needs somebody live
+//!   keeps, also where the sequencer alone held it for gone, and then is lost itself.
 //!
 //! # When the sequencer dies
 //!
 //! The next one is the live member with the lowest rank, so ranks of sequencers only grow, and name
 //! the *reign*. Who learns of the death takes nothing from the old reign any more, forgets accepts
 //! of what it has not delivered, and tells the new sequencer how far it has delivered. That one
-//! waits for all live members' word, fetches what it has not delivered itself from the one that is
-//! furthest (whose history has it, for nobody prunes what not all have), and only then gives
-//! numbers again, from there on. Nobody live has delivered anything beyond, so nothing delivered is
-//! lost, or numbered twice. Senders send again what was not delivered.
+//! waits for all live members' word, and that they hold the same ones for gone, fetches what it has
+//! not delivered itself from the one that is furthest (whose history has it, for nobody prunes what
+//! not all have), and only then gives numbers again, from there on. Nobody live has delivered
+//! anything beyond, so nothing delivered is lost, or numbered twice. Senders send again what was
+//! not delivered.
 //!
-//! All this stands on the caller telling each live member of each death, and of nothing else.
+//! All this stands on the caller telling each live member of each death, and of nothing else, in
+//! whatever order and however late.
 //!
 //! | file | concern |
 //! |---|---|

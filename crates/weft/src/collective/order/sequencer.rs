@@ -12,6 +12,8 @@ pub(super) struct Sequencer {
     ready: bool,
     /// All numbers up to here were delivered by each, in so far as it has said so in this reign.
     confirmed: Vec<Option<u64>>,
+    /// Whether each holds the same members for gone as this one.
+    agrees: Vec<bool>,
     /// The last message of each member that has a number.
     numbered: Vec<u64>,
     /// Asks those that have not confirmed everything; while taking over, for what is missing here.
@@ -27,6 +29,7 @@ impl Sequencer {
             // The first one has nothing to take over.
             ready: me == 0,
             confirmed: vec![Some(0); size],
+            agrees: vec![true; size],
             numbered: vec![0; size],
             tell: Retry::default(),
             turn: 0,
@@ -39,6 +42,15 @@ impl Sequencer {
         self.confirmed.fill(None);
         self.confirmed[self.me] = Some(delivered);
         self.tell.clear();
+        self.agrees.fill(false);
+    }
+
+    /// A member is gone, and it is not known who knows it; they are asked by `ask_ns`.
+    pub(super) fn part(&mut self, ask_ns: u64) {
+        self.agrees.fill(false);
+        if self.ready {
+            self.tell.restart(ask_ns);
+        }
     }
 }
 
@@ -98,7 +110,14 @@ impl Member {
         self.accepts.push_back((number, name, 1));
     }
 
-    /// Learns what all have delivered.
+    /// Whether all live members hold the same ones for gone.
+    fn is_agreed(&self) -> bool {
+        self.live().all(|rank| rank == self.me || self.sequencer.agrees[rank as usize])
+    }
+
+    /// Learns what all have delivered. Not while members differ about who that is: if this one is
+    /// lost as well, the others go on with whom they hold for alive, who may need all that any of
+    /// them has.
     fn settle(&mut self) {
         if !self.sequencer.ready {
             return;
@@ -107,13 +126,17 @@ impl Member {
         self.sequencer.confirmed[me] = Some(self.delivered);
         let confirmed = |rank: u32| self.sequencer.confirmed[rank as usize].unwrap_or(0);
         let stable = self.live().map(confirmed).min().unwrap_or(self.delivered);
-        self.prune(stable);
-        if stable == self.last {
+        let is_agreed = self.is_agreed();
+        if is_agreed {
+            self.prune(stable);
+        }
+        if is_agreed && stable == self.last {
             self.sequencer.tell.clear();
         }
     }
 
-    pub(super) fn take_status(&mut self, from: u32, delivered: u64, now_ns: u64) {
+    pub(super) fn take_status(&mut self, from: u32, delivered: u64, view: u32, now_ns: u64) {
+        self.sequencer.agrees[from as usize] = view == self.view;
         let ready = self.sequencer.ready;
         if ready && delivered > self.last {
             return;
@@ -172,7 +195,12 @@ impl Member {
     }
 
     /// Gives numbers once it has heard all live members and has delivered what any of them has.
+    /// They must agree on who they are: one that this member holds for gone alone may have
+    /// delivered more, and stay, while this one is out.
     fn take_over(&mut self, now_ns: u64) {
+        if !self.is_agreed() {
+            return;
+        }
         let heard = |rank: u32| self.sequencer.confirmed[rank as usize].map(|far| (far, rank));
         let me = self.me;
         let Some(all) = self
@@ -217,7 +245,8 @@ impl Member {
         }
         let lags = |rank: &u32| {
             *rank != self.me
-                && self.sequencer.confirmed[*rank as usize].is_none_or(|far| far < self.last)
+                && (self.sequencer.confirmed[*rank as usize].is_none_or(|far| far < self.last)
+                    || !self.sequencer.agrees[*rank as usize])
         };
         let lagging: Vec<u32> = self.live().filter(lags).collect();
         if lagging.is_empty() {

@@ -4,6 +4,7 @@
 use super::super::broadcast::To;
 use super::super::rng::Rng;
 use super::*;
+use crate::group::quarrel::Quarrels;
 
 /// Bytes of a datagram: short, so that messages have several parts.
 const DATAGRAM: usize = 16 + frame::HEAD_MAX;
@@ -25,6 +26,8 @@ struct World {
     deaths: Vec<(u32, u64)>,
     /// Between whom a cable is pulled, and after how many steps.
     cuts: Vec<(u32, u32, u64)>,
+    /// Whom the first sequencer alone holds for gone, and from which step on.
+    forsaken: Option<(u32, u64)>,
     limits: Limits,
     /// Bytes of a datagram.
     datagram: usize,
@@ -43,10 +46,24 @@ impl World {
             idle: 1,
             deaths: Vec::new(),
             cuts: Vec::new(),
+            forsaken: None,
             limits,
             datagram: DATAGRAM,
         }
     }
+}
+
+/// What a member is told of another one, as a group tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Told {
+    /// It has found it gone itself.
+    Found(u32),
+    /// It is gone.
+    Gone(u32),
+    /// The teller has lost it.
+    Accuses(u32),
+    /// It accuses the one who is told.
+    Accused(u32),
 }
 
 /// A frame on its way: when it arrives, from whom, to whom, its bytes.
@@ -59,8 +76,11 @@ struct Run {
     members: Vec<Member>,
     dead: Vec<bool>,
     /// Which deaths each member has been told of is in the members; these are still to be told:
-    /// when, to whom, whose, and by whom (by itself what it finds out).
-    untold: Vec<(u64, u32, u32, u32)>,
+    /// when, to whom, what, and by whom (by itself what it finds out).
+    untold: Vec<(u64, u32, Told, u32)>,
+    quarrels: Vec<Quarrels>,
+    /// Rounds in which nothing happened.
+    lull: u32,
     flights: Vec<Flight>,
     cast: Vec<u64>,
     delivered: Vec<Vec<Delivery>>,
@@ -86,6 +106,8 @@ impl Run {
             members: (0..world.size).map(|me| Member::new(world.limits, me, world.size)).collect(),
             dead: vec![false; n],
             untold: Vec::new(),
+            quarrels: (0..world.size).map(|me| Quarrels::new(me, world.size)).collect(),
+            lull: 0,
             flights: Vec::new(),
             cast: vec![0; n],
             delivered: vec![Vec::new(); n],
@@ -138,30 +160,68 @@ impl Run {
         self.world.cuts.iter().any(cut)
     }
 
-    fn will_tell(&mut self, rank: u32, who: u32, by: u32) {
-        let at = self.now + self.rng.below(3_000_000);
-        self.untold.push((at, rank, who, by));
+    fn will_tell(&mut self, rank: u32, told: Told, by: u32) {
+        if !self.is_cut(rank, by) {
+            let at = self.now + self.rng.below(3_000_000);
+            self.untold.push((at, rank, told, by));
+        }
     }
 
-    /// A member learns that another is gone, and tells all others, as a group does: whoever hears
-    /// it of itself gives up, and says so.
-    fn is_told(&mut self, rank: u32, who: u32, by: u32) {
-        let dead = |who: u32| self.members[rank as usize].dead[who as usize];
-        if self.dead[rank as usize] || dead(by) || dead(who) {
+    fn tell_others(&mut self, told: Told, by: u32) {
+        (0..self.world.size).filter(|rank| *rank != by).for_each(|r| self.will_tell(r, told, by));
+    }
+
+    /// A member learns that another is gone, or that others quarrel, and does what a group does:
+    /// whoever hears of itself that it is gone gives up, and says so.
+    fn is_told(&mut self, rank: u32, told: Told, by: u32) {
+        let dead = self.members[rank as usize].dead.clone();
+        let dead = |who: u32| dead[who as usize];
+        if self.dead[rank as usize] || dead(by) {
             return;
         }
-        if rank == who {
-            self.dead[rank as usize] = true;
-        } else {
-            self.members[rank as usize].bury(who, self.now);
-        }
-        for other in (0..self.world.size).filter(|other| *other != rank) {
-            if !self.is_cut(rank, other) {
-                self.will_tell(other, who, rank);
+        match told {
+            Told::Gone(who) if who == rank => {
+                self.dead[rank as usize] = true;
+                self.tell_others(Told::Gone(rank), rank);
             }
+            Told::Found(who) if !dead(who) => self.buries(rank, who, Told::Accuses(who)),
+            Told::Gone(who) if !dead(who) => self.buries(rank, who, Told::Gone(who)),
+            Told::Accuses(who) => {
+                let stays = |who: u32| !dead(who);
+                if self.quarrels[rank as usize].accuse(by, who, self.now, stays) {
+                    self.will_tell(who, Told::Accused(by), rank);
+                }
+            }
+            Told::Accused(who) => self.will_tell(by, Told::Accuses(who), rank),
+            Told::Found(_) | Told::Gone(_) => {}
         }
+    }
+
+    fn buries(&mut self, rank: u32, who: u32, told: Told) {
+        self.members[rank as usize].bury(who, self.now);
+        for accused in self.quarrels[rank as usize].without(who) {
+            self.will_tell(accused, Told::Gone(who), rank);
+        }
+        self.tell_others(told, rank);
         self.collect(rank);
         self.step();
+    }
+
+    /// The members decide quarrels.
+    fn decide(&mut self) {
+        for rank in self.live() {
+            let at = rank as usize;
+            while self.quarrels[at].deadline_ns() <= self.now {
+                let (quarrels, member) = (&mut self.quarrels[at], &self.members[at]);
+                let stays = |who: u32| !member.dead[who as usize];
+                if let Some(verdict) = quarrels.verdict(self.now, stays) {
+                    self.is_told(rank, Told::Gone(verdict.out), rank);
+                    if self.dead[at] {
+                        break;
+                    }
+                }
+            }
+        }
     }
 
     /// Counts a step, and lets those die whose time has come.
@@ -171,14 +231,22 @@ impl Run {
             let (who, when) = self.world.deaths[at];
             if when == self.steps {
                 self.dead[who as usize] = true;
-                (0..self.world.size).for_each(|rank| self.will_tell(rank, who, rank));
+                // What it was about to tell others gets lost with it, or not.
+                let rng = &mut self.rng;
+                self.untold.retain(|&(.., by)| by != who || rng.below(2) == 0);
+                (0..self.world.size).for_each(|rank| self.will_tell(rank, Told::Found(who), rank));
             }
+        }
+        if let Some((who, when)) = self.world.forsaken
+            && when == self.steps
+        {
+            self.members[0].bury(who, self.now);
         }
         for at in 0..self.world.cuts.len() {
             let (a, b, when) = self.world.cuts[at];
             if when == self.steps {
-                self.will_tell(a, b, a);
-                self.will_tell(b, a, b);
+                self.will_tell(a, Told::Found(b), a);
+                self.will_tell(b, Told::Found(a), b);
             }
         }
     }
@@ -200,14 +268,15 @@ impl Run {
             }
         }
         let mut told = Vec::new();
-        self.untold.retain(|&(at, rank, who, by)| {
+        self.untold.retain(|&(at, rank, what, by)| {
             let due = at <= now;
             if due {
-                told.push((rank, who, by));
+                told.push((rank, what, by));
             }
             !due
         });
-        told.into_iter().for_each(|(rank, who, by)| self.is_told(rank, who, by));
+        told.into_iter().for_each(|(rank, what, by)| self.is_told(rank, what, by));
+        self.decide();
     }
 
     fn collect(&mut self, me: u32) {
@@ -244,12 +313,18 @@ impl Run {
             let at = *rank as usize;
             self.cast[at] == self.world.messages && self.members[at].is_idle()
         };
-        let far = live.iter().map(|rank| self.delivered[*rank as usize].len());
-        let even = far.clone().min() == far.max();
+        let far = |rank: &u32| self.delivered[*rank as usize].len();
+        // Two parts may each go on alone.
+        let even = live.iter().all(|a| {
+            let dead = &self.members[*a as usize].dead;
+            live.iter().all(|b| dead[*b as usize] || far(a) == far(b))
+        });
         let deaths = self.world.deaths.iter().all(|(_, when)| *when <= self.steps)
             && self.world.cuts.iter().all(|(.., when)| *when <= self.steps);
         let quiet = live.iter().all(|rank| self.members[*rank as usize].deadline_ns().is_none());
-        live.iter().all(done) && even && self.untold.is_empty() && (quiet || deaths)
+        let decided =
+            live.iter().all(|rank| self.quarrels[*rank as usize].deadline_ns() == u64::MAX);
+        live.iter().all(done) && even && self.untold.is_empty() && decided && (quiet || deaths)
     }
 
     fn check(&self) {
@@ -268,6 +343,10 @@ impl Run {
     /// Checks what holds at any time: those who died may have delivered more than the others.
     fn check_live(&self) {
         let live = self.live();
+        // Who is about to be told that it is out is no better than dead.
+        if !self.world.cuts.is_empty() {
+            return;
+        }
         let Some(&first) = live.first() else { return };
         for rank in live {
             let (a, b) = (&self.delivered[first as usize], &self.delivered[rank as usize]);
@@ -278,7 +357,14 @@ impl Run {
 
     fn run(mut self) -> Run {
         while !self.is_over() {
-            assert!(self.now < 60_000_000_000, "nothing moves: {:#?}", self.members);
+            let steps = self.steps;
+            let Run { now, world, quarrels, untold, members, .. } = &self;
+            let views: Vec<_> = members.iter().map(|m| (&m.dead, m.reign, m.delivered)).collect();
+            assert!(
+                *now < 60_000_000_000,
+                "nothing moves: {world:?} {:?} {views:?} {quarrels:?} {untold:?}",
+                self.dead
+            );
             assert!(self.frames < 200_000, "too many frames: {:?}", self.world);
             let mut live = self.live();
             // In any order.
@@ -299,8 +385,12 @@ impl Run {
                 .into_iter()
                 .filter_map(|rank| self.members[rank as usize].deadline_ns());
             let flights = self.flights.iter().map(|flight| flight.0);
-            let next = deadlines.chain(flights).chain(self.untold.iter().map(|u| u.0)).min();
-            let soon = self.now + 5_000;
+            let quarrels = self.live().into_iter().map(|rank| &self.quarrels[rank as usize]);
+            let verdicts = quarrels.map(Quarrels::deadline_ns).filter(|at| *at < u64::MAX);
+            let untold = self.untold.iter().map(|u| u.0);
+            let next = deadlines.chain(flights).chain(untold).chain(verdicts).min();
+            self.lull = if self.steps > steps { 0 } else { self.lull + 1 };
+            let soon = self.now + (5_000 << self.lull.min(10));
             let casting =
                 self.live().iter().any(|rank| self.cast[*rank as usize] < self.world.messages);
             self.now =
@@ -347,10 +437,14 @@ fn loss_doubles_and_disorder_change_nothing() {
 
 /// What live members of a run with deaths promise: the same at all, and all of the living's own.
 fn check_after_deaths(run: &Run) {
-    let live = run.live();
+    check_part(run, &run.live());
+}
+
+/// As [`check_after_deaths`], for those of the living that hold each other for alive.
+fn check_part(run: &Run, live: &[u32]) {
     let Some(&first) = live.first() else { return };
     let all = &run.delivered[first as usize];
-    for rank in &live {
+    for rank in live {
         assert_eq!(run.delivered[*rank as usize], *all);
         let own = all.iter().filter(|delivery| delivery.sender == *rank).count() as u64;
         assert_eq!(own, run.world.messages, "messages of {rank} are missing");
@@ -400,6 +494,103 @@ fn one_sequencer_after_the_other_may_die() {
         }
         deaths.dedup_by_key(|(who, _)| *who);
         check_after_deaths(&run(&World { deaths, ..world }, seed));
+    }
+}
+
+#[test]
+fn a_member_that_only_a_lost_sequencer_held_for_gone_misses_nothing() {
+    let mut after = 0;
+    for seed in 0..600 {
+        let mut rng = Rng(seed);
+        let size = 3 + rng.below(4) as u32;
+        let loss_percent = [0, 2, 15][rng.below(3) as usize];
+        // More of them than a history, so that what all have is forgotten meanwhile.
+        let world = World { messages: 8, loss_percent, ..World::new(size) };
+        let forsaken = (1 + rng.below(u64::from(size) - 1) as u32, 1 + rng.below(600));
+        let mut deaths = vec![(0, forsaken.1 + 1 + rng.below(600))];
+        if size > 3 && rng.below(3) == 0 {
+            deaths.push((1 + rng.below(u64::from(size) - 1) as u32, 1 + rng.below(1200)));
+        }
+        let run = run(&World { forsaken: Some(forsaken), deaths, ..world }, seed);
+        check_after_deaths(&run);
+        after += u32::from(!run.dead[forsaken.0 as usize]);
+    }
+    assert!(after > 400, "only in {after} runs did it go on");
+}
+
+#[test]
+fn where_one_cable_of_a_mesh_fails_one_member_is_out() {
+    let mut cut = 0;
+    for seed in 0..600 {
+        let mut rng = Rng(seed);
+        let size = 3 + rng.below(4) as u32;
+        let loss_percent = [0, 2, 15][rng.below(3) as usize];
+        let world = World { loss_percent, ..World::new(size) };
+        // Mostly one of the sequencer's.
+        let a = if rng.below(3) == 0 { rng.below(u64::from(size)) as u32 } else { 0 };
+        let b = (a + 1 + rng.below(u64::from(size) - 1) as u32) % size;
+        let cuts = vec![(a, b, 1 + rng.below(600))];
+        let run = run(&World { cuts, ..world }, seed);
+        check_after_deaths(&run);
+        let out: Vec<u32> = (0..size).filter(|rank| run.dead[*rank as usize]).collect();
+        let in_time = run.world.cuts[0].2 <= run.steps;
+        let expected = if in_time { vec![a.max(b)] } else { vec![] };
+        assert_eq!(out, expected, "{a} and {b} of {size}, seed {seed}");
+        cut += u32::from(in_time);
+    }
+    assert!(cut > 300, "only in {cut} runs");
+}
+
+#[test]
+fn a_member_cut_off_from_most_is_out_and_no_other() {
+    for seed in 0..300 {
+        let mut rng = Rng(seed);
+        let size = 4 + rng.below(3) as u32;
+        let lonely = rng.below(u64::from(size)) as u32;
+        let friend = (lonely + 1 + rng.below(u64::from(size) - 1) as u32) % size;
+        let step = 1 + rng.below(600);
+        let others = (0..size).filter(|rank| ![lonely, friend].contains(rank));
+        let cuts: Vec<(u32, u32, u64)> = others.map(|other| (lonely, other, step)).collect();
+        let run = run(&World { cuts, ..World::new(size) }, seed);
+        check_after_deaths(&run);
+        let out: Vec<u32> = (0..size).filter(|rank| run.dead[*rank as usize]).collect();
+        assert_eq!(out, [lonely], "its friend is {friend} of {size}, seed {seed}");
+    }
+}
+
+#[test]
+fn whoever_stays_agrees_and_goes_on_when_members_die_and_cables_fail_at_once() {
+    for seed in 0..600 {
+        let mut rng = Rng(seed);
+        let size = 4 + rng.below(4) as u32;
+        let loss_percent = [0, 2, 15][rng.below(3) as usize];
+        let mut any = |below: u32| rng.below(u64::from(below)) as u32;
+        let mut deaths = Vec::new();
+        for who in 0..1 + any(2) {
+            deaths.push((who, 1 + u64::from(any(800))));
+        }
+        let cuts = (0..1 + any(2)).map(|_| {
+            let a = any(size);
+            (a, (a + 1 + any(size - 1)) % size, 1 + u64::from(any(800)))
+        });
+        let cuts: Vec<_> = cuts.collect();
+        let run = run(&World { loss_percent, deaths, cuts, ..World::new(size) }, seed);
+        let live = run.live();
+        let part = |rank: u32| {
+            let member = &run.members[rank as usize];
+            live.iter().copied().filter(|other| !member.dead[*other as usize]).collect()
+        };
+        let parts: Vec<Vec<u32>> = live.iter().map(|rank| part(*rank)).collect();
+        let is_apart =
+            |rank: &&u32| run.world.cuts.iter().all(|(a, b, _)| a != *rank && b != *rank);
+        assert!(!live.is_empty());
+        for (rank, part) in live.iter().zip(&parts) {
+            // Who is at no cable's end keeps all together.
+            let whole = part.len() == live.len() || !live.iter().any(|rank| is_apart(&rank));
+            assert!(part.contains(rank) && whole, "{parts:?}, seed {seed}");
+            assert!(part.iter().all(|other| parts[live.binary_search(other).unwrap()] == *part));
+            check_part(&run, part);
+        }
     }
 }
 
@@ -494,7 +685,8 @@ fn a_member_far_behind_keeps_what_comes_and_asks_for_nothing() {
     }
     let accepts = [(1, 0, 60), (61, 30, 12)];
     for (number, stable, count) in accepts {
-        let accept = Frame::Accept { reign: 0, number, stable, sender: 1, message: number, count };
+        let message = number;
+        let accept = Frame::Accept { reign: 0, number, stable, view: 0, sender: 1, message, count };
         member.take(0, &accept, 2);
     }
     for message in 1..=72u64 {
@@ -515,13 +707,13 @@ fn a_sequencer_that_never_says_what_all_have_costs_bounded_memory() {
         let data = Frame::Data { reign: 0, message: number, delivered: 0, more: false, bytes: b"" };
         member.take(0, &data, number);
         let (sender, message, count) = (0, number, 1);
-        let accept = Frame::Accept { reign: 0, number, stable: 0, sender, message, count };
+        let accept = Frame::Accept { reign: 0, number, stable: 0, view: 0, sender, message, count };
         member.take(0, &accept, number);
         let _ = member.deliver(number);
     }
     assert_eq!(member.kept() as u64, KEPT_MAX * limits.history);
     // As soon as it does, all goes on.
-    member.take(0, &Frame::Tell { reign: 0, last: 70, stable: 60, asks: false }, 2000);
+    member.take(0, &Frame::Tell { reign: 0, last: 70, stable: 60, view: 0, asks: false }, 2000);
     assert_eq!(member.kept() as u64, KEPT_MAX * limits.history - 60 + limits.history);
 }
 
@@ -536,7 +728,8 @@ fn nothing_goes_again_while_there_is_progress() {
         // Each is delivered 20 messages, five patiences, after it was sent.
         if let Some(number) = number.checked_sub(20).filter(|number| *number > 0) {
             let (sender, message, count) = (1, number, 1);
-            let accept = Frame::Accept { reign: 0, number, stable: 0, sender, message, count };
+            let accept =
+                Frame::Accept { reign: 0, number, stable: 0, view: 0, sender, message, count };
             member.take(0, &accept, now);
         }
         while let Some(again) = member.poll(now, |to, _| to != To::All) {
@@ -552,17 +745,26 @@ fn nonsense_changes_nothing() {
     let limits = Limits::default();
     let mut member = Member::new(limits, 1, 3);
     let frames = [
-        Frame::Accept { reign: 1, number: 1, stable: 0, sender: 0, message: 1, count: 1 },
+        Frame::Accept { reign: 1, number: 1, stable: 0, view: 0, sender: 0, message: 1, count: 1 },
         Frame::Accept {
             reign: 0,
             number: u64::MAX,
             stable: u64::MAX,
+            view: 0,
             sender: 9,
             message: 0,
             count: 9,
         },
-        Frame::Accept { reign: 0, number: 0, stable: u64::MAX, sender: 0, message: 0, count: 0 },
-        Frame::Status { reign: 1, delivered: u64::MAX },
+        Frame::Accept {
+            reign: 0,
+            number: 0,
+            stable: u64::MAX,
+            view: 0,
+            sender: 0,
+            message: 0,
+            count: 0,
+        },
+        Frame::Status { reign: 1, delivered: u64::MAX, view: 0 },
         Frame::Ask { reign: 0, first: 0, last: u64::MAX },
         Frame::Again { reign: 0, number: 0, sender: 77, message: 1, more: false, bytes: b"x" },
         Frame::Data { reign: 0, message: u64::MAX, delivered: u64::MAX, more: true, bytes: b"x" },
