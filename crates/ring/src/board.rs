@@ -23,6 +23,12 @@ pub struct Board {
     mem: Memory,
 }
 
+impl std::fmt::Debug for Board {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Board").finish_non_exhaustive()
+    }
+}
+
 /// A pair of lines, because some processors fetch lines by pairs.
 const APART: usize = 2 * LINE;
 

@@ -64,7 +64,7 @@ pub struct BarrierArgs {
     svg: Option<PathBuf>,
 }
 
-fn logp(text: &str) -> Result<LogP, String> {
+pub(super) fn logp(text: &str) -> Result<LogP, String> {
     let numbers: Result<Vec<f64>, _> = text.split(',').map(|n| n.trim().parse()).collect();
     match numbers.as_deref() {
         Ok(&[o_s, l, o_r, g]) => Ok(LogP { o_s, l, o_r, g }),

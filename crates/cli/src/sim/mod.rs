@@ -1,6 +1,7 @@
 //! `weft sim`: the protocol engine and the schedules on simulated networks.
 
 mod barrier;
+mod collective;
 mod goodput;
 mod proto;
 
@@ -23,6 +24,8 @@ enum What {
     Proto(proto::ProtoArgs),
     /// Barriers of up to a million ranks, under the LogP model
     Barrier(barrier::BarrierArgs),
+    /// Reductions and exchanges of blocks, under the LogP model
+    Collective(collective::CollectiveArgs),
     /// How much of a wire is used, by loss and round trip
     Goodput(goodput::GoodputArgs),
 }
@@ -35,6 +38,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     match &args.what {
         What::Proto(args) => proto::run(args),
         What::Barrier(args) => barrier::run(args),
+        What::Collective(args) => collective::run(args),
         What::Goodput(args) => goodput::run(args),
     }
 }

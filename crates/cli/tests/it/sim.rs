@@ -173,3 +173,39 @@ fn wrong_use_of_a_simulated_barrier_is_answered_by_what_is_possible() {
         assert!(err(&output).contains(possible), "{arguments}: {}", err(&output));
     }
 }
+
+#[test]
+fn a_json_line_for_each_way_of_a_collective_operation() {
+    let output = sim("collective --what allreduce --nodes 12 --bytes 4096 --way all --json");
+    assert!(output.status.success(), "{}", err(&output));
+    let text = out(&output);
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ways: Vec<_> = lines.iter().filter_map(|line| line["way"].as_str()).collect();
+    assert_eq!(ways, ["doubling", "halving", "ring"]);
+    for line in &lines {
+        assert_eq!(
+            (&line["bench"], &line["what"]),
+            (&"sim-collective".into(), &"allreduce".into())
+        );
+        assert_eq!((&line["ranks"], &line["bytes"]), (&12.into(), &4096.into()));
+        assert!(number(&line["time_us"], "mean") > 0.0 && number(line, "messages") > 0.0, "{line}");
+    }
+    let usual = out(&sim("collective --what gather --nodes 9 --root 8 --jitter 20 --skew 50"));
+    assert!(usual.lines().nth(1).is_some_and(|row| row.contains("binomial")), "{usual}");
+}
+
+#[test]
+fn a_collective_operation_that_makes_no_sense_is_refused_with_a_reason() {
+    for (arguments, why) in [
+        ("--what allreduce --nodes 4 --way bruck", "doubling, halving, ring"),
+        ("--what reduce --nodes 4 --root 4", "4 ranks"),
+        ("--what alltoall --nodes 1000000", "GiB"),
+        ("--what gossip --nodes 4", "choose one of broadcast"),
+        ("--what gather --nodes 4 --bytes 9", "8 bytes"),
+    ] {
+        let output = sim(&format!("collective {arguments}"));
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        assert!(err(&output).contains(why), "{arguments}: {}", err(&output));
+    }
+}

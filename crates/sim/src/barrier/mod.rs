@@ -185,7 +185,7 @@ struct Run<'a> {
     times: Histogram<u64>,
     /// What a rank has just sent; kept to be used again.
     sent: Vec<(Target, u64, Mark)>,
-    /// Whether frames can be lost, so that ranks must be ready to ask.
+    /// Whether frames can be lost or late, so that ranks must be ready to ask.
     lossy: bool,
     report: Report,
 }
@@ -207,7 +207,7 @@ impl<'a> Run<'a> {
             rng: Rng::new(options.seed),
             times: Histogram::new(3).expect("three digits are allowed"),
             sent: Vec::new(),
-            lossy: options.hub || options.loss > 0,
+            lossy: options.hub || options.loss > 0 || options.jitter_us > 0.0,
             report: Report::default(),
         }
     }

@@ -58,18 +58,38 @@ fn a_second_link_helps_where_frames_wait_for_the_first_and_not_for_the_processor
     }
 }
 
+/// Also where frames are late, as long as that is within what ranks are used to.
 #[test]
 fn frames_are_as_many_as_the_algorithm_needs_and_none_is_extra_without_loss() {
-    for (name, ranks, frames) in [
-        ("dissemination", 32, 32 * 5),
-        ("tree2", 32, 31 + 1),
-        ("concurrent", 9, 8 + 1),
-        ("tree4", 1, 1),
-    ] {
-        let report = simulated(&Options { jitter_us: 50.0, ..mcd(name, ranks) });
-        let expected = if ranks == 1 { 0 } else { frames * 100 };
-        assert_eq!((report.frames, report.repairs), (expected, 0), "{name}");
+    let tree = |ranks: u64| if ranks == 1 { 0 } else { ranks - 1 + 1 };
+    let wide = |ways: u64, ranks: u64| {
+        let rounds = std::iter::successors(Some(1), |base| Some(base * (ways + 1)));
+        let each = rounds.take_while(|base| *base < ranks).map(|b| ways.min((ranks - 1) / b));
+        ranks * each.sum::<u64>()
+    };
+    for ranks in [1, 2, 3, 7, 8, 31, 32, 100] {
+        let n = u64::from(ranks);
+        for (name, frames) in [
+            ("dissemination", wide(1, n)),
+            ("dissemination2", wide(2, n)),
+            ("dissemination3", wide(3, n)),
+            ("tree2", tree(n)),
+            ("tree3", tree(n)),
+            ("tree4", tree(n)),
+            ("tree3-2net", tree(n)),
+            ("nomial3", tree(n)),
+            ("nomial4", tree(n)),
+            ("concurrent", tree(n)),
+            ("concurrent-2net", tree(n)),
+            ("sequencer", tree(n)),
+        ] {
+            let report = simulated(&Options { jitter_us: 50.0, ..mcd(name, ranks) });
+            assert_eq!((report.frames, report.repairs), (frames * 100, 0), "{name} of {ranks}");
+        }
     }
+    // A rank that is not used to it asks.
+    let hasty = Options { jitter_us: 50.0, patience_us: 60.0, ..mcd("tree3", 32) };
+    assert!(simulated(&hasty).repairs > 0);
 }
 
 #[test]

@@ -3,5 +3,6 @@
 
 mod barrier;
 mod canary;
+mod exchange;
 mod goodput;
 mod seeds;

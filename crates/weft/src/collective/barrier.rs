@@ -77,6 +77,12 @@ impl Barrier {
         }
     }
 
+    /// All ranks but this one.
+    #[cfg(test)]
+    pub(super) fn others(&self) -> Vec<u32> {
+        self.steps.others()
+    }
+
     /// Works out the steps once and for all: for ranks that are in a hurry, and few.
     pub fn with_table(mut self) -> Barrier {
         self.table = (0..).map_while(|at| self.steps.get(at)).collect();

@@ -16,6 +16,8 @@ mod barrier;
 pub mod broadcast;
 pub mod exchange;
 #[cfg(test)]
+pub(crate) mod explore;
+#[cfg(test)]
 mod explore_tests;
 mod operator;
 pub mod order;

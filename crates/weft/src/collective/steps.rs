@@ -45,6 +45,12 @@ impl Steps {
         Steps { algorithm, rank, size }
     }
 
+    /// All ranks but this one.
+    #[cfg(test)]
+    pub(super) fn others(&self) -> Vec<u32> {
+        (0..self.size).filter(|&rank| rank != self.rank).collect()
+    }
+
     /// The step number `at`, from 0 on; `None` after the last.
     #[inline]
     pub fn get(&self, at: u32) -> Option<Step> {

@@ -38,6 +38,7 @@ const TIMES: usize = PASSES * SPANS;
 const TELLER: usize = CANDIDATES.len() - 1;
 
 /// See the module's page.
+#[derive(Clone, Debug)]
 pub(super) struct Among {
     /// One, or one for each candidate.
     parts: Vec<Part>,
@@ -49,6 +50,7 @@ pub(super) struct Among {
 }
 
 /// What is known of the candidates.
+#[derive(Clone, Debug)]
 struct Trial {
     /// Whether this process takes the time, and chooses.
     chooses: bool,

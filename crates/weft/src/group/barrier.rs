@@ -28,6 +28,7 @@ enum Stage {
 }
 
 /// See the module's page.
+#[derive(Clone, Debug)]
 pub(super) struct Run {
     among: Option<Among>,
     node: Option<Node>,
@@ -288,3 +289,6 @@ impl Run {
         datagram(team, kind::BARRIER, what::LEFT, self.count.left, gone)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use super::part::{Count, Part, Word, datagram, what};
 use super::team::{Outlet, Team};
 use crate::collective::Algorithm;
 
+#[derive(Clone, Debug)]
 enum Means {
     Board(Board),
     /// The first member has not given it yet.
@@ -22,6 +23,7 @@ enum Means {
 }
 
 /// See the module's page. Barriers are numbered from 1.
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     part: Part,
     means: Means,

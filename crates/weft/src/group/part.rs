@@ -1,5 +1,7 @@
 //! One machine of a barrier on real wires: who takes part, and the frames that it wants sent.
 
+use std::fmt;
+
 use weft_wire::PeerId;
 
 use super::heading::HEADING_LEN;
@@ -86,8 +88,15 @@ pub(super) fn body(payload: &[u8]) -> Option<(u64, u32)> {
 }
 
 /// Frames that a machine wants sent: where to, the barrier's number, and what it says.
-#[derive(Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Said(Vec<(Target, u64, Mark)>);
+
+impl fmt::Debug for Said {
+    /// What was sent last says nothing of what comes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Said")
+    }
+}
 
 impl Said {
     /// Takes down what a machine says.
@@ -98,6 +107,7 @@ impl Said {
 }
 
 /// One of the barrier's machines, and who takes part in it.
+#[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) machine: Barrier,
     kind: u8,

@@ -13,7 +13,7 @@ const MOST_NS: u64 = 200_000_000;
 const TIMES: u64 = 4;
 
 /// Learns how long barriers take, and says when one takes too long.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Asking {
     least_ns: u64,
     /// What a barrier takes, smoothed; falls at once, rises slowly.

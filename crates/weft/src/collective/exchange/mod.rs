@@ -8,14 +8,18 @@
 //! |---|---|
 //! | `reduce` | broadcast, reduce, allreduce |
 //! | `blocks` | gather, scatter, allgather, alltoall |
+//! | `memory` | the rounds' acts on plain bytes |
 //!
 //! Sources: Bruck and others (1997) for `Bruck`; Rabenseifner (2004) for `Halving`; Thakur,
 //! Rabenseifner and Gropp (2005) for which is best when.
 
 mod blocks;
+mod memory;
 mod reduce;
 #[cfg(test)]
 mod tests;
+
+pub use memory::Memory;
 
 /// What is done. A *block* is what one rank gives or gets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

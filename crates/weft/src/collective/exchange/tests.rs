@@ -8,7 +8,7 @@ use super::*;
 struct Rank {
     exchange: Exchange,
     at: u32,
-    memory: [Vec<u8>; 3],
+    memory: Memory,
     /// Its message of this round is sent.
     sent: bool,
     done: bool,
@@ -33,34 +33,6 @@ fn sum(left: &mut [u8], right: &[u8]) {
     left.iter_mut().zip(right).for_each(|(l, r)| *l = l.wrapping_add(*r));
 }
 
-impl Rank {
-    fn area(&mut self, area: Area) -> &mut Vec<u8> {
-        &mut self.memory[area as usize]
-    }
-
-    fn act(&mut self, act: Act, combine: fn(&mut [u8], &[u8])) {
-        let (block, size) = (self.exchange.block(), self.exchange.size as usize);
-        match act {
-            Act::Nothing => {}
-            Act::Combine { span, theirs_first } => {
-                let theirs = self.memory[Area::Scratch as usize][..span.len].to_vec();
-                let own = &mut self.area(span.area)[span.at..span.at + span.len];
-                if theirs_first {
-                    let mut left = theirs;
-                    combine(&mut left, own);
-                    own.copy_from_slice(&left);
-                } else {
-                    combine(own, &theirs);
-                }
-            }
-            Act::Blocks { from, to, order } => order.each(size, |a, b| {
-                let bytes = self.memory[from as usize][a * block..(a + 1) * block].to_vec();
-                self.area(to)[b * block..(b + 1) * block].copy_from_slice(&bytes);
-            }),
-        }
-    }
-}
-
 /// Runs the exchange that all have a part in; gives the filled memory and how many messages and
 /// bytes there were.
 fn run(
@@ -68,18 +40,13 @@ fn run(
     input: impl Fn(usize, usize) -> u8,
     combine: fn(&mut [u8], &[u8]),
 ) -> (Vec<Vec<u8>>, usize, usize) {
-    let filled = |rank: usize, len: usize| (0..len).map(|i| input(rank, i)).collect::<Vec<_>>();
     let mut ranks: Vec<Rank> = exchanges
         .iter()
         .enumerate()
         .map(|(rank, exchange)| Rank {
             exchange: *exchange,
             at: 0,
-            memory: [
-                filled(rank, exchange.input_len()),
-                filled(rank, exchange.work_len()),
-                vec![0xee; exchange.scratch_len()],
-            ],
+            memory: Memory::new(exchange, |at| input(rank, at)),
             sent: false,
             done: false,
         })
@@ -96,9 +63,9 @@ fn run(
             if !rank.sent {
                 rank.sent = true;
                 moved = true;
-                rank.act(round.before, combine);
+                rank.memory.act(round.before, combine);
                 if let Some(Move { rank: to, span }) = round.send {
-                    let message = rank.area(span.area)[span.at..span.at + span.len].to_vec();
+                    let message = rank.memory.read(span).to_vec();
                     (messages, bytes) = (messages + 1, bytes + message.len());
                     wires.entry((me, to as usize)).or_default().push_back(message);
                 }
@@ -107,9 +74,9 @@ fn run(
                 let wire = wires.entry((from as usize, me)).or_default();
                 let Some(message) = wire.pop_front() else { continue };
                 assert_eq!(message.len(), span.len, "{:?}", rank.exchange);
-                rank.area(span.area)[span.at..span.at + span.len].copy_from_slice(&message);
+                rank.memory.write(span, &message);
             }
-            rank.act(round.after, combine);
+            rank.memory.act(round.after, combine);
             (rank.at, rank.sent, moved) = (rank.at + 1, false, true);
         }
         if !moved {
@@ -118,7 +85,7 @@ fn run(
     }
     assert!(ranks.iter().all(|r| r.done), "stuck: {:?}", exchanges[0]);
     assert!(wires.values().all(VecDeque::is_empty), "left over: {:?}", exchanges[0]);
-    (ranks.into_iter().map(|r| r.memory[Area::Work as usize].clone()).collect(), messages, bytes)
+    (ranks.into_iter().map(|r| r.memory.work().to_vec()).collect(), messages, bytes)
 }
 
 fn all(size: u32, what: What, way: Way, ordered: bool, count: usize) -> Vec<Exchange> {

@@ -1,0 +1,237 @@
+//! Every run of barriers by node, where the members of a node share no memory: the machine that
+//! real members have, on a device that only takes down what is sent.
+
+use std::os::fd::RawFd;
+
+use weft_sys::buf::Buf;
+use weft_wire::{Envelope, OpId, PeerId, Ticket};
+
+use super::*;
+use crate::address::Address;
+use crate::collective::explore::{Member, explore, run_with_two_faults};
+use crate::device::{Caps, Counters, Device, Event, SendError, Wake};
+use crate::group::Way;
+use crate::group::choose::Plan;
+use crate::group::heading::Heading;
+use crate::group::part::body;
+
+/// Takes down datagrams.
+#[derive(Default)]
+struct Paper(Vec<(u32, Vec<u8>)>);
+
+const NO_MESSAGES: &str = "a barrier sends datagrams only";
+
+impl Device for Paper {
+    fn name(&self) -> &'static str {
+        "paper"
+    }
+
+    fn caps(&self, _peer: PeerId) -> Caps {
+        Caps { eager_max: 0, announce_from: 1, free_poll: true }
+    }
+
+    fn reaches(&self, _address: &Address) -> bool {
+        true
+    }
+
+    fn associate(&mut self, _peer: PeerId, _address: &Address) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn reserve(&mut self, _peer: PeerId, _len: usize) -> Result<(), SendError> {
+        panic!("{NO_MESSAGES}")
+    }
+
+    fn space(&mut self) -> &mut [u8] {
+        panic!("{NO_MESSAGES}")
+    }
+
+    fn commit(&mut self, _envelope: &Envelope) {
+        panic!("{NO_MESSAGES}")
+    }
+
+    fn send(&mut self, _: PeerId, _: &Envelope, _: &[u8]) -> Result<(), SendError> {
+        panic!("{NO_MESSAGES}")
+    }
+
+    fn announce(&mut self, _: PeerId, _: &Envelope, _: &Buf, _: OpId) -> Result<(), SendError> {
+        panic!("{NO_MESSAGES}")
+    }
+
+    fn pull(&mut self, _peer: PeerId, _ticket: Ticket, _into: Buf, _op: OpId) {
+        panic!("{NO_MESSAGES}")
+    }
+
+    fn withdraw(&mut self, _peer: PeerId, _op: OpId) -> bool {
+        false
+    }
+
+    fn hold(&mut self, _peer: PeerId, _hold: bool) {}
+
+    fn datagram_max(&self) -> usize {
+        1000
+    }
+
+    fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> bool {
+        self.0.push((peer.0, bytes.to_vec()));
+        true
+    }
+
+    fn poll(&mut self, _now_ns: u64) -> bool {
+        false
+    }
+
+    fn address(&self, _peer: PeerId) -> Option<&Address> {
+        None
+    }
+
+    fn event(&self) -> Event<'_> {
+        panic!("{NO_MESSAGES}")
+    }
+
+    fn flush(&mut self, _now_ns: u64) {}
+
+    fn busy(&self) -> bool {
+        false
+    }
+
+    fn close(&mut self, _now_ns: u64) {}
+
+    fn deadline_ns(&self) -> Option<u64> {
+        None
+    }
+
+    fn arm(&mut self, _wake: Wake) -> bool {
+        false
+    }
+
+    fn watch(&self, _each: &mut dyn FnMut(RawFd)) {}
+
+    fn watch_generation(&self) -> u64 {
+        0
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::new()
+    }
+}
+
+/// A member of a group whose time stands still, so that it may ask whenever it is told to.
+#[derive(Clone)]
+struct Hand {
+    run: Run,
+    rank: u32,
+    plan: u16,
+    size: u32,
+}
+
+type Sent = Vec<(u32, Vec<u8>)>;
+
+impl Hand {
+    /// Does something with the barrier, and gives what that sends.
+    fn with<R>(&mut self, out: &mut Sent, f: impl FnOnce(&mut Run, &mut Outlet<'_>) -> R) -> R {
+        let mut team = Team::new(7, self.rank, (0..self.size).map(PeerId).collect());
+        team.plan = self.plan;
+        let (mut paper, mut scratch) = (Paper::default(), Vec::new());
+        let mut outlet =
+            Outlet { device: &mut paper, team: &team, scratch: &mut scratch, now_ns: 0 };
+        let result = f(&mut self.run, &mut outlet);
+        // What it counts changes nothing.
+        self.run.count = Count::default();
+        out.append(&mut paper.0);
+        result
+    }
+}
+
+impl Member for Hand {
+    type Key = String;
+    type Frame = Vec<u8>;
+
+    fn key(&self) -> String {
+        format!("{:?}", self.run)
+    }
+
+    fn enter(&mut self, out: &mut Sent) {
+        self.with(out, |run, outlet| run.enter(outlet)).unwrap();
+    }
+
+    fn ask(&mut self, out: &mut Sent) {
+        self.with(out, |run, outlet| run.due(outlet));
+    }
+
+    fn take(&mut self, from: u32, frame: &Vec<u8>, out: &mut Sent) {
+        let (heading, payload) = Heading::read(frame).unwrap();
+        let (number, slot) = body(payload).unwrap();
+        let word = Word { what: heading.what, number, slot };
+        assert!(self.with(out, |run, outlet| run.take(from, heading.kind, word, outlet)));
+    }
+
+    fn number(&self) -> u64 {
+        self.run.number
+    }
+
+    fn is_inside(&self) -> bool {
+        self.run.is_inside()
+    }
+
+    fn is_question(frame: &Vec<u8>) -> bool {
+        let (heading, _) = Heading::read(frame).unwrap();
+        [what::ASK_ENTERED, what::ASK_RELEASED, what::ASK_BOARD].contains(&heading.what)
+    }
+}
+
+/// Members on these nodes, and what they have sent before their first barrier.
+fn members(way: &str, nodes: &[u64]) -> (Vec<Hand>, Vec<(u32, u32, Vec<u8>)>) {
+    let mut plan = Plan::new(way.parse::<Way>().unwrap(), nodes, None);
+    assert!(!plan.tried, "a trial has too many barriers");
+    plan.patience_ns = 0;
+    let (mut hands, mut first) = (Vec::new(), Vec::new());
+    let size = nodes.len() as u32;
+    for rank in 0..size {
+        let mut team = Team::new(7, rank, (0..size).map(PeerId).collect());
+        team.plan = plan.fingerprint();
+        let mut hand = Hand { run: Run::new(&team, &plan), rank, plan: team.plan, size };
+        let mut out = Vec::new();
+        hand.with(&mut out, |run, outlet| run.prepare(outlet));
+        first.extend(out.into_iter().map(|(to, frame)| (rank, to, frame)));
+        hands.push(hand);
+    }
+    (hands, first)
+}
+
+const AMONG: [&str; 9] = [
+    "dissemination",
+    "dissemination2",
+    "tree2",
+    "tree3",
+    "tree3-2net",
+    "tree4",
+    "nomial3",
+    "concurrent",
+    "sequencer",
+];
+
+#[test]
+fn no_run_by_node_breaks_the_promise_or_gets_stuck() {
+    for among in AMONG {
+        let way = format!("hierarchical-{among}");
+        for (nodes, barriers) in
+            [(&[1, 1][..], 4), (&[1, 2, 1], 3), (&[1, 1, 2, 2], 2), (&[1, 2, 1, 3, 2], 1)]
+        {
+            let (hands, first) = members(&way, nodes);
+            let states = explore(hands, &first, barriers);
+            assert!(states > 50, "{way} on {nodes:?}: only {states} states");
+        }
+    }
+}
+
+#[test]
+fn one_or_two_faults_by_node_break_nothing() {
+    for among in AMONG {
+        let way = format!("hierarchical-{among}");
+        for nodes in [&[1, 2, 1][..], &[1, 1, 2, 2], &[1, 2, 2, 3, 1], &[1, 2, 3, 3]] {
+            let (hands, first) = members(&way, nodes);
+            run_with_two_faults(&hands, &first, 2);
+        }
+    }
+}
