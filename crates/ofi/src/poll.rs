@@ -66,17 +66,19 @@ unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, room: 
         let room = usize::try_from(room).map_err(|_| Fail::INVAL)?;
         let mut found = 0;
         for (context, _, member) in set.members().iter_mut() {
+            // What finds no room is left for the next call.
+            let full = found == room;
             let ready = match member {
                 Member::Queue(queue) => {
                     queue.sources().progress();
-                    queue.any()
+                    !full && queue.any()
                 }
                 Member::Counter(counter, told) => {
                     let value = counter.peek();
-                    std::mem::replace(told, value) != value
+                    !full && std::mem::replace(told, value) != value
                 }
             };
-            if ready && found < room {
+            if ready {
                 // SAFETY: the caller has room for `room` contexts.
                 unsafe {
                     *contexts.add(found) = std::ptr::with_exposed_provenance_mut(*context);

@@ -53,6 +53,10 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
         crate::ep::LISTEN,
         c"1: hear processes on other nodes from the start, not from the first address there on",
     );
+    core.define_text(
+        info::IGNORE_NODE,
+        c"1: pass over a peer's host in fi_getinfo, for programs that exchange addresses as well",
+    );
     collectives::offer();
     provider()
 }

@@ -102,8 +102,9 @@ pub struct State {
     peers: Vec<u32>,
     /// The other way round.
     numbers: Vec<u32>,
-    /// Messages taken out of the matching, by the context they were claimed with.
-    pub claimed: HashMap<u64, Matched>,
+    /// Messages taken out of the matching, and what was seen of them, by the context they were
+    /// claimed with.
+    pub claimed: HashMap<u64, (Matched, Status)>,
     pub groups: Groups,
     /// What it does together with others.
     pub circles: Circles,

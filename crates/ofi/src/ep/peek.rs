@@ -5,10 +5,10 @@ use std::ffi::c_void;
 use weft::endpoint::{Cookie, Status, Turn};
 use weft_sys::buf::Buf;
 
+use super::Ep;
 use super::live::{Bound, State};
 use super::mark::Mark;
 use super::message::{Wanted, context_of, is_told};
-use super::{Ep, status};
 use crate::abi::*;
 use crate::cq::{Entry, Failure};
 use crate::fail::Fail;
@@ -36,7 +36,7 @@ impl Ep {
             {
                 if flags & FI_DISCARD != 0 {
                     turn.discard(matched);
-                } else if let Some(older) = state.claimed.insert(context, matched) {
+                } else if let Some((older, _)) = state.claimed.insert(context, (matched, status)) {
                     turn.discard(older);
                 }
             }
@@ -45,19 +45,20 @@ impl Ep {
         })
     }
 
-    /// Receives a message that was claimed by the same context.
+    /// Receives a message that was claimed by the same context. With `FI_DISCARD` it is thrown
+    /// away: its end says which message that was, as when it was seen.
     pub fn receive_claimed(&self, buf: Buf, context: *mut c_void, flags: u64) -> Result<(), Fail> {
         let bound = self.live.bound()?;
         let context = context_of(context);
         let mark =
             Mark::new(super::mark::Kind::TaggedReceive, is_told(bound.receive.as_ref(), flags));
         self.live.turn(|turn: &mut Turn<'_>, state: &mut State| {
-            let matched = state.claimed.remove(&context).ok_or(Fail::INVAL)?;
+            let (matched, status) = state.claimed.remove(&context).ok_or(Fail::INVAL)?;
             if flags & FI_DISCARD == 0 {
                 turn.receive_matched(matched, buf, Cookie { context, mark: mark.0 });
             } else {
                 turn.discard(matched);
-                bound.ended(state, context, mark, Ok(status(u32::MAX, 0)), None);
+                bound.ended(state, context, mark, Ok(status), None);
             }
             Ok(())
         })

@@ -4,13 +4,16 @@ mod check;
 mod fill;
 mod offer;
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 use crate::abi::{FI_EOTHER, FI_SOURCE, fi_info};
 use crate::core::{Level, Part, core, log};
 use crate::fail::{Fail, code, guard};
 
 pub use offer::{ATOMIC_MAX, INJECT_MAX, IOV_MAX, MESSAGE_MAX, QUEUE_LEN};
+
+/// The parameter's name: users set `FI_WEFT_IGNORE_NODE`.
+pub const IGNORE_NODE: &CStr = c"ignore_node";
 
 /// Gives one `fi_info`, or `-FI_ENODATA` where the provider is not what the application looks for;
 /// the log says why, at level `info`.
@@ -41,15 +44,18 @@ fn answer_to(
 ) -> Result<*mut fi_info, Fail> {
     // An address names a process, which no host's name does. One's own may be given: it changes
     // nothing.
-    if node && flags & FI_SOURCE == 0 {
-        return refuse("a peer is given by a host's name: insert its address by fi_av_insert");
+    let core = core().ok_or(Fail::NO_DATA)?;
+    if node && flags & FI_SOURCE == 0 && core.text(IGNORE_NODE).as_deref() != Some("1") {
+        return refuse(
+            "a peer is given by a host's name: insert its address by fi_av_insert, or set \
+             FI_WEFT_IGNORE_NODE=1 if the program does that, too",
+        );
     }
     if let Some(hints) = hints
         && let Err(why) = check::check(version, hints)
     {
         return refuse(&why);
     }
-    let core = core().ok_or(Fail::NO_DATA)?;
     fill::fill(core, version, hints)
 }
 

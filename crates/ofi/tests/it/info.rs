@@ -1,5 +1,8 @@
 //! What is offered, and what is refused.
 
+use std::process::Command;
+use std::ptr::null_mut;
+
 use weft_fi::abi::*;
 
 use crate::library::library;
@@ -79,6 +82,37 @@ fn hints_that_cannot_be_met_are_refused() {
     for (n, change) in refused.into_iter().enumerate() {
         assert_eq!(ask(change), Some(-FI_ENODATA), "hint {n}");
     }
+}
+
+#[test]
+fn a_peers_host_is_refused_or_passed_over() {
+    const CHOICE: &str = "FI_WEFT_IGNORE_NODE";
+    let Some(library) = library() else { return };
+    let hints = hints(library, &Wishes::default());
+    let (node, service) = (c"127.0.0.1".as_ptr(), c"9228".as_ptr());
+    let mut info = null_mut();
+    // SAFETY: hints are whole, and are freed here; the texts end in a zero byte.
+    let result = unsafe {
+        let result = (library.get_info)(version(1, 17), node, service, 0, hints, &mut info);
+        (library.free_info)(hints);
+        result
+    };
+    if std::env::var_os(CHOICE).is_some() {
+        assert_eq!(result, 0);
+        // SAFETY: an answer is whole, and is freed here.
+        unsafe {
+            assert!((*info).dest_addr.is_null() && (*info).dest_addrlen == 0);
+            (library.free_info)(info);
+        }
+        return;
+    }
+    assert_eq!(result, -FI_ENODATA);
+    // Once more in a process where users want it.
+    let mut again = Command::new(std::env::current_exe().expect("this program"));
+    again.args(["--exact", "info::a_peers_host_is_refused_or_passed_over"]).env(CHOICE, "1");
+    let output = again.output().expect("this program runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[test]

@@ -276,7 +276,9 @@ fn peeking_tells_claims_and_discards() {
         asked(FI_PEEK | FI_CLAIM, 3);
         assert_eq!(net.done(b.receive).tag, 3);
         asked(FI_CLAIM | FI_DISCARD, 3);
-        net.done(b.receive);
+        let (thrown, source) = net.done_from(b.receive);
+        assert_eq!((thrown.op_context, thrown.len, source), (context(3), len, 0));
+        assert_eq!((thrown.tag, thrown.data), (3, 55), "it says which message it was");
         for tag in [1, 2, 3] {
             asked(FI_PEEK, tag);
             assert_eq!(net.failed(b.receive).err, FI_ENOMSG, "they are gone");

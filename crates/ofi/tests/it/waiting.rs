@@ -206,6 +206,31 @@ fn a_poll_set_names_who_has_something() {
 }
 
 #[test]
+fn a_poll_set_keeps_what_finds_no_room() {
+    let Some(library) = library() else { return };
+    let net = Net::new(library, 2, Wishes::default());
+    // SAFETY: zero is a value of all its fields.
+    let mut attr: fi_poll_attr = unsafe { std::mem::zeroed() };
+    let mut set = null_mut();
+    ok(op!(net.domain, ops.poll_open, &mut attr, &mut set));
+    let counters = &net.nodes[0].counters[..2];
+    for (number, &counter) in counters.iter().enumerate() {
+        // SAFETY: an open counter, whose context is the application's.
+        unsafe { (*counter).fid.context = context(number + 1) };
+        ok(op!(set, ops.poll_add, counter.cast(), 0));
+        ok(op!(counter, ops.add, 5));
+    }
+    let mut found = null_mut();
+    for number in 1..=2 {
+        assert_eq!(op!(set, ops.poll, &mut found, 1), 1);
+        assert_eq!(found, context(number));
+    }
+    assert_eq!(op!(set, ops.poll, &mut found, 1), 0);
+    counters.iter().for_each(|counter| ok(op!(set, ops.poll_del, counter.cast(), 0)));
+    ok(close(set));
+}
+
+#[test]
 fn several_threads_use_an_endpoint_at_once() {
     let Some(library) = library() else { return };
     let net = Net::new(library, 2, Wishes::default());
