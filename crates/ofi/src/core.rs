@@ -27,6 +27,7 @@ type ParamDefine =
     unsafe extern "C" fn(*const fi_provider, *const c_char, c_int, *const c_char, ...) -> c_int;
 type ParamGet = unsafe extern "C" fn(*mut fi_provider, *const c_char, *mut c_void) -> c_int;
 type StrError = unsafe extern "C" fn(c_int) -> *const c_char;
+type Version = unsafe extern "C" fn() -> u32;
 
 /// Functions of libfabric that the provider calls.
 #[derive(Clone, Copy)]
@@ -38,6 +39,7 @@ pub struct Core {
     param_define: ParamDefine,
     param_get: ParamGet,
     str_error: StrError,
+    version: Version,
 }
 
 static CORE: OnceLock<Option<Core>> = OnceLock::new();
@@ -82,6 +84,7 @@ impl Core {
             param_define: function!(c"fi_param_define", ParamDefine),
             param_get: function!(c"fi_param_get", ParamGet),
             str_error: function!(c"fi_strerror", StrError),
+            version: function!(c"fi_version", Version),
         })
     }
 
@@ -98,6 +101,12 @@ impl Core {
     pub unsafe fn free_info(&self, info: *mut fi_info) {
         // SAFETY: the caller's promise.
         unsafe { (self.free_info)(info) }
+    }
+
+    /// The newest version of the interface that it has.
+    pub fn version(&self) -> u32 {
+        // SAFETY: the call has no conditions.
+        unsafe { (self.version)() }
     }
 
     /// What an error number means.

@@ -3,13 +3,17 @@
 use std::cell::UnsafeCell;
 
 use crate::abi::{fi_context, fi_provider, version};
-use crate::core::core;
+use crate::core::{Level, Part, core, log};
 use crate::{collectives, fabric, info};
 
 /// The newest version of the interface that the provider is written for. libfabric passes over a
 /// provider whose version is older than the one that an application asks for; nothing in the
 /// interface has taken anything away since 1.17, so the later minor versions are taken as well.
 const INTERFACE: u32 = version(2, 99);
+
+/// The oldest libfabric that the provider works with. (Applications may ask it for older versions
+/// of the interface: Open MPI 4 asks for 1.5.)
+const OLDEST: u32 = version(1, 17);
 
 /// The provider's own version, in libfabric's count: `major.minor` times a hundred.
 const OWN: u32 = version(0, 1);
@@ -37,14 +41,30 @@ pub(crate) fn provider() -> *mut fi_provider {
 /// libfabric ends. Threads belong to endpoints, and have ended with them.
 unsafe extern "C" fn cleanup() {}
 
-/// What libfabric calls first. Null where the libfabric that calls cannot be found: the provider
-/// is passed over then.
+/// Why a libfabric of this version cannot use the provider, if so.
+fn too_old(found: u32) -> Option<String> {
+    let words = |version: u32| format!("{}.{}", version >> 16, version & 0xffff);
+    (found < OLDEST).then(|| {
+        let (found, oldest) = (words(found), words(OLDEST));
+        format!(
+            "weft is not offered: this libfabric is {found}, and {oldest} is the oldest that it \
+             works with; install a newer one, or use that of the MPI library"
+        )
+    })
+}
+
+/// What libfabric calls first. Null where the libfabric that calls cannot be found, or is too old:
+/// the provider is passed over then.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
     let Some(core) = core() else {
         eprintln!("weft: no libfabric found in this process: the provider is not used");
         return std::ptr::null_mut();
     };
+    if let Some(why) = too_old(core.version()) {
+        log(Level::Warn, Part::Core, format_args!("{why}"));
+        return std::ptr::null_mut();
+    }
     core.define_text(
         crate::key::PARAMETER,
         c"a secret that all processes of a job share (default: the launcher's name for the job)",
@@ -59,4 +79,17 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
     );
     collectives::offer();
     provider()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_libfabric_that_is_too_old_is_told_why() {
+        assert_eq!(too_old(version(1, 17)), None);
+        assert_eq!(too_old(version(2, 0)), None);
+        let why = too_old(version(1, 16)).unwrap();
+        assert!(why.contains("this libfabric is 1.16, and 1.17 is the oldest"), "{why}");
+    }
 }

@@ -125,12 +125,23 @@ impl State {
     /// Names a dead peer to people, once: no error number can.
     #[cold]
     pub fn mourn(&mut self, error: &Error) {
-        let Error::PeerDead { peer, name, why } = error else { return };
+        let Error::PeerDead { peer, .. } = error else { return };
         if !self.mourned.contains(&peer.0) {
             self.mourned.push(peer.0);
-            let number = self.number(peer.0);
-            tracing::error!("{name}, number {number} of the job's addresses, is gone: {why}");
+            tracing::error!("{}", self.text_of(error));
         }
+    }
+
+    /// An error in words. The number of a dead peer is the application's, which knows no other.
+    #[cold]
+    fn text_of(&self, error: &Error) -> String {
+        if let Error::PeerDead { peer, name, why } = error {
+            let number = self.number(peer.0);
+            if number != FI_ADDR_NOTAVAIL {
+                return format!("{name}, number {number} of the job's addresses, is gone: {why}");
+            }
+        }
+        error.to_string()
     }
 
     /// What an application calls a peer.
@@ -425,7 +436,7 @@ impl Bound {
             entry,
             lost: status.len - room,
             error: Fail::from(&error),
-            text: error.to_string(),
+            text: state.text_of(&error),
         });
     }
 }

@@ -1,8 +1,10 @@
 //! The provider through libfabric's own interface, as applications use it: the libfabric that is
 //! installed, and those of the MPI libraries.
 
+mod apart;
 mod atomics;
 mod collective;
+mod deaths;
 mod formats;
 mod info;
 mod library;
@@ -13,7 +15,9 @@ mod net;
 mod objects;
 mod pieces;
 mod pingpong;
+mod processes;
 mod trouble;
+mod versions;
 mod waiting;
 
 use std::process::Command;

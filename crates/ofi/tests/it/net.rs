@@ -133,6 +133,13 @@ pub fn answer(library: &Library, api: u32, hints: *mut fi_info) -> Result<*mut f
     if result == 0 { Ok(info) } else { Err(result) }
 }
 
+fn insert(node: &Node, name: &[u8], number: fi_addr_t) {
+    let mut given = FI_ADDR_NOTAVAIL;
+    let name = name.as_ptr().cast();
+    assert_eq!(op!(node.av, ops.insert, name, 1, &mut given, 0, null_mut()), 1);
+    assert_eq!(given, number);
+}
+
 impl Net {
     pub fn new(library: &'static Library, count: usize, wishes: Wishes) -> Net {
         let info = answer(library, wishes.api, hints(library, &wishes)).expect("weft is offered");
@@ -147,10 +154,7 @@ impl Net {
         }
         for a in &net.nodes {
             for (number, b) in net.nodes.iter().enumerate() {
-                let mut given = FI_ADDR_NOTAVAIL;
-                let name = b.name.as_ptr().cast();
-                assert_eq!(op!(a.av, ops.insert, name, 1, &mut given, 0, null_mut()), 1);
-                assert_eq!(given, number as u64);
+                insert(a, &b.name, number as u64);
             }
         }
         net
@@ -211,6 +215,11 @@ impl Net {
         Node { ep, transmit, receive, counters, av, events, name }
     }
 
+    /// Makes a process known to the first endpoint.
+    pub fn insert(&self, name: &[u8], number: fi_addr_t) {
+        insert(&self.nodes[0], name, number);
+    }
+
     /// Keeps everyone going.
     pub fn progress(&self) {
         for node in &self.nodes {
@@ -252,7 +261,7 @@ impl Net {
     pub fn failed(&self, queue: *mut fid_cq) -> fi_cq_err_entry {
         self.until("a failure", || match look(queue) {
             Ok(None) => None,
-            Ok(Some(_)) => panic!("the operation has not failed"),
+            Ok(Some((done, _))) => panic!("an operation has not failed: {done:?}"),
             Err(code) => {
                 assert_eq!(code, -FI_EAVAIL);
                 failure(queue)
