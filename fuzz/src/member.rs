@@ -224,7 +224,7 @@ impl World {
             Step::Link(link, up) => self.engine.set_link_up(now, LinkId(u8::from(*link)), *up),
             Step::Transmit(refuse) => self.transmit(*refuse),
             Step::Time(us, shift) => {
-                self.now += u64::from(*us) * 1000 << (shift % 12);
+                self.now += (u64::from(*us) * 1000) << (shift % 12);
                 self.engine.timeout(Instant(self.now));
             }
             Step::Close => self.engine.close(now),
@@ -364,7 +364,7 @@ impl World {
         }
         let len = writer.len();
         // One in four leaves numbers out.
-        let gap = if gap < 192 { 0 } else { gap - 192 };
+        let gap = gap.saturating_sub(192);
         let header = self.header(u8::from(link), gap, flags & 15, len - HEADER_LEN);
         header.seal(&self.key, &mut frame[..len]);
         self.receive(u8::from(link), &frame[..len]);
@@ -415,7 +415,7 @@ impl World {
                 let ranges = ranges.iter().map_while(|(gap, len)| {
                     let end = low.checked_sub(u64::from(*gap))?;
                     let start = end.saturating_sub(u64::from(*len % 8));
-                    low = start.checked_sub(2).unwrap_or(0);
+                    low = start.saturating_sub(2);
                     (start > 1).then_some((start, end))
                 });
                 w.ack(path % LINKS, Some(delay), ranges);
@@ -431,7 +431,7 @@ impl World {
         }
         frame.extend_from_slice(body);
         let mut header = self.header(link, 0, flags & 15, frame.len() - HEADER_LEN);
-        let mut key = self.key.clone();
+        let mut key = self.key;
         if datagram {
             header.kind = FrameKind::Datagram;
             if all {
