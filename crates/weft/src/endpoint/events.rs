@@ -66,6 +66,7 @@ impl EndpointWork {
                 if let Some(slot) = self.ops.slot(op) {
                     match self.ops.at(slot).state {
                         State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
+                        State::Word => self.word_ended(slot, false),
                         _ => self.ops.end(slot, Err(error)),
                     }
                 }
@@ -86,6 +87,11 @@ impl EndpointWork {
         match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
             Some(slot) if slot & MANY == 0 => self.pull(slot, status, ticket),
             Some(slot) => self.pull_part(slot & !MANY, status, ticket),
+            // All is in the envelope. It comes this way where memory for messages is short.
+            None if says_broken(&envelope) => {
+                self.take_broken(peer, &envelope);
+                self.take_unmatched(peer, &envelope, len, ticket);
+            }
             None if is_matched(envelope.kind) => {
                 self.keep(arrival, Unexpected::Announced { envelope, len, ticket });
             }
@@ -100,6 +106,7 @@ impl EndpointWork {
             State::Pulling(status) => whole(status, op.buf.len()),
             State::Part { .. } => return many::part_ended(&mut self.ops, slot, None),
             State::Landing(_) => return self.landed(slot),
+            State::Word => return self.word_ended(slot, true),
             _ => Ok(Status { source: op.peer.0, envelope: Envelope::default(), len: op.buf.len() }),
         };
         self.ops.end(slot, result);

@@ -51,6 +51,8 @@ pub(super) enum State {
     Remote,
     /// A peer's long put that is on its way into a window.
     Landing(Box<Landing>),
+    /// What a peer says in a group, on its way here.
+    Word,
     /// A collective operation.
     Collective(Box<Running>),
     /// It has ended.

@@ -39,6 +39,12 @@ const ATOMIC_LEN: usize = SPOT_LEN + 8;
 /// Long puts of one peer whose payload has not been announced yet: it follows at once.
 const SETUPS_MAX: usize = 1024;
 
+/// The longest of what is said in groups, bytes; and how many longer ones than the shortest are
+/// brought here at one time: they can be asked for again.
+const WORD_MAX: usize = 80 << 10;
+const WORDS_MAX: usize = 64;
+const WORD_SHORT: usize = 128;
+
 /// A long put that is on its way.
 #[derive(Debug)]
 pub(super) struct Landing {
@@ -406,6 +412,10 @@ impl EndpointWork {
             return self.land(peer, envelope.tag, len as usize, ticket);
         }
         let status = Status { source: peer.0, envelope: Envelope::default(), len: len as usize };
+        let has_room = status.len <= WORD_SHORT || self.words_pulled < WORDS_MAX;
+        if envelope.kind == Kind::GROUP && status.len <= WORD_MAX && has_room {
+            return self.pull_word(peer, status, ticket);
+        }
         let asked = (envelope.kind == Kind::ANSWER)
             .then(|| asked_of(&mut self.ops, peer, envelope.tag))
             .flatten();

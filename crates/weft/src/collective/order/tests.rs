@@ -9,6 +9,9 @@ use crate::group::quarrel::Quarrels;
 /// Bytes of a datagram: short, so that messages have several parts.
 const DATAGRAM: usize = 16 + frame::HEAD_MAX;
 
+/// Bytes of a frame that still goes where paths carry less than they did.
+const SHORT: usize = 30;
+
 /// How a run is.
 #[derive(Clone, Debug)]
 struct World {
@@ -26,6 +29,8 @@ struct World {
     deaths: Vec<(u32, u64)>,
     /// Between whom a cable is pulled, and after how many steps.
     cuts: Vec<(u32, u32, u64)>,
+    /// From which step on paths carry no long parts any more.
+    shrinks: Option<u64>,
     /// Whom the first sequencer alone holds for gone, and from which step on.
     forsaken: Option<(u32, u64)>,
     limits: Limits,
@@ -46,6 +51,7 @@ impl World {
             idle: 1,
             deaths: Vec::new(),
             cuts: Vec::new(),
+            shrinks: None,
             forsaken: None,
             limits,
             datagram: DATAGRAM,
@@ -139,8 +145,13 @@ impl Run {
         });
         let Some((to, bytes)) = sent else { return false };
         self.frames += 1;
+        let is_long = [1, 6].contains(&bytes[0]) && bytes.len() > SHORT;
+        let is_short_path = self.world.shrinks.is_some_and(|when| when <= self.steps);
+        if is_long && is_short_path && !matches!(to, To::Surely(_)) {
+            return true;
+        }
         match to {
-            To::One(rank) => self.carry(me, rank, &bytes),
+            To::One(rank) | To::Surely(rank) => self.carry(me, rank, &bytes),
             To::All => {
                 for rank in (0..self.world.size).filter(|rank| *rank != me) {
                     self.carry(me, rank, &bytes);
@@ -595,6 +606,19 @@ fn whoever_stays_agrees_and_goes_on_when_members_die_and_cables_fail_at_once() {
 }
 
 #[test]
+fn what_was_cut_for_longer_paths_arrives() {
+    for seed in 0..100 {
+        let mut rng = Rng(seed);
+        let size = 2 + rng.below(3) as u32;
+        let loss_percent = [0, 10][rng.below(2) as usize];
+        let shrinks = Some(1 + rng.below(200));
+        let deaths = if seed % 3 == 0 { vec![(0, 1 + rng.below(300))] } else { Vec::new() };
+        let run = run(&World { loss_percent, shrinks, deaths, ..World::new(size) }, seed);
+        check_after_deaths(&run);
+    }
+}
+
+#[test]
 fn a_program_that_takes_nothing_stops_the_group_and_lets_it_go_on() {
     for seed in 0..20 {
         let world = World { idle: 200, messages: 30, loss_percent: 3, ..World::new(3) };
@@ -765,7 +789,7 @@ fn nonsense_changes_nothing() {
             count: 0,
         },
         Frame::Status { reign: 1, delivered: u64::MAX, view: 0 },
-        Frame::Ask { reign: 0, first: 0, last: u64::MAX },
+        Frame::Ask { reign: 0, first: 0, last: u64::MAX, surely: false },
         Frame::Again { reign: 0, number: 0, sender: 77, message: 1, more: false, bytes: b"x" },
         Frame::Data { reign: 0, message: u64::MAX, delivered: u64::MAX, more: true, bytes: b"x" },
         Frame::Data { reign: 0, message: 0, delivered: 0, more: false, bytes: b"x" },
