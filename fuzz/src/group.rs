@@ -132,7 +132,7 @@ pub fn ordered(me: u8, happenings: &[Happening]) {
             Happening::Ask(from, first, last) => {
                 let (first, last) = (first.get(), last.get());
                 for reign in 0..SIZE {
-                    take(from, &order::Frame::Ask { reign, first, last });
+                    take(from, &order::Frame::Ask { reign, first, last, surely: first & 1 != 0 });
                 }
             }
             Happening::Again(from, number, sender, message) => {

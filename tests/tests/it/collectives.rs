@@ -149,3 +149,28 @@ fn in_a_mesh_only_as_many_as_must_are_out() {
         set("up");
     }
 }
+
+/// What was cut for long frames, and lost, comes by messages when paths carry shorter ones only.
+#[test]
+fn what_was_cut_for_long_frames_arrives_where_they_do_not_any_more() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=3,mtu=9000") else { return };
+    let set = |mtu: &str| {
+        for port in ["p0-0", "p0-1", "p0-2"] {
+            run_in(&lab.switch(), "ip", &["link", "set", port, "mtu", mtu]);
+        }
+    };
+    for links in ["packet", "udp"] {
+        set("9000");
+        let fault = ("WEFT_FAULT", "loss=5%,seed=5");
+        let mut job = role(Some(&lab), 3, &["cast", "20000"], &[("WEFT_LINKS", links), fault]);
+        job.grows("@0 rounds", 20);
+        set("1500");
+        job.grows("@0 rounds", 200);
+        job.order("stop");
+        let first = job.says("@0 digest ");
+        for rank in 1..3 {
+            assert_eq!(job.says(&format!("@{rank} digest ")), first, "rank {rank}");
+        }
+        job.ends_well();
+    }
+}

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft::context::{Context, Place};
 use weft::device::Device;
@@ -15,7 +15,7 @@ use weft::group::{Group, GroupOptions, Way};
 use weft::shm::{Port, Shm, ShmOptions};
 use weft_link::{Fault, FaultSpec, Link, MemoryHub};
 use weft_proto::Config;
-use weft_tests::job::{Cluster, Job, KILL, signal};
+use weft_tests::job::{Cluster, Job, KILL, PATIENCE, signal};
 use weft_wire::{Address, JobKey, PeerId};
 
 use super::{RANK, WEFT};
@@ -451,6 +451,47 @@ fn a_group_is_refused_that_cannot_be() {
             alone.barrier().unwrap();
         }
     });
+}
+
+/// Who keeps so many messages that it has asked for announcements only still hears what is said in
+/// groups.
+#[test]
+fn words_are_heard_by_who_keeps_too_many_messages() {
+    // More than an endpoint keeps.
+    const COUNT: u64 = 4600;
+    const LEN: usize = 15_000;
+    for endpoints in [ether(2, None), shm(2)] {
+        let (is_full, is_heard) = (AtomicU64::new(0), AtomicU64::new(0));
+        each(endpoints, |endpoint| {
+            let group = Group::all(endpoint, &GroupOptions::default()).unwrap();
+            group.barrier().unwrap();
+            if endpoint.rank() == 1 {
+                let send = |tag| endpoint.isend(0, tag, vec![1; LEN]).unwrap();
+                let sends = (0..COUNT).map(send).collect();
+                until(endpoint, || is_full.load(Ordering::SeqCst) == 1);
+                drop(group);
+                until(endpoint, || is_heard.load(Ordering::SeqCst) == 1);
+                endpoint.wait_all(sends).unwrap();
+                return;
+            }
+            until(endpoint, || endpoint.iprobe(1, COUNT - 1).is_some());
+            is_full.store(1, Ordering::SeqCst);
+            group.arrive().unwrap();
+            let give_up = Instant::now() + PATIENCE;
+            let mut end = group.test();
+            while end.is_ok() && Instant::now() < give_up {
+                thread::yield_now();
+                end = group.test();
+            }
+            // Whatever has come of it: the other one waits.
+            is_heard.store(1, Ordering::SeqCst);
+            for tag in 0..COUNT {
+                endpoint.recv(1, tag, &mut vec![0; LEN]).unwrap();
+            }
+            let error = end.expect_err("it does not hear who has left").to_string();
+            assert!(error.contains("has left the group"), "{error}");
+        });
+    }
 }
 
 /// Ranks of a job go through barriers until one of them is killed, which all others name.

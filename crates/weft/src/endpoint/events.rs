@@ -68,6 +68,7 @@ impl EndpointWork {
                     match self.ops.at(slot).state {
                         State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
                         State::Request => self.request_pulled(slot, false),
+                        State::Word => self.word_ended(slot, false),
                         _ => self.ops.end(slot, Err(error)),
                     }
                 }
@@ -88,6 +89,11 @@ impl EndpointWork {
         match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
             Some(slot) if slot & MANY == 0 => self.pull(slot, status, ticket),
             Some(slot) => self.pull_part(slot & !MANY, status, ticket),
+            // All is in the envelope. It comes this way where memory for messages is short.
+            None if says_broken(&envelope) => {
+                self.take_broken(peer, &envelope);
+                self.take_unmatched(peer, &envelope, len, ticket);
+            }
             None if is_matched(envelope.kind) => {
                 self.keep(arrival, Unexpected::Announced { envelope, len, ticket });
             }
@@ -103,6 +109,7 @@ impl EndpointWork {
             State::Part { .. } => return many::part_ended(&mut self.ops, slot, None),
             State::Landing(_) => return self.landed(slot),
             State::Request => return self.request_pulled(slot, true),
+            State::Word => return self.word_ended(slot, true),
             _ => Ok(Status { source: op.peer.0, envelope: Envelope::default(), len: op.buf.len() }),
         };
         self.ops.end(slot, result);

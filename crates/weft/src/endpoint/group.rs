@@ -5,8 +5,9 @@ use std::sync::Arc;
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
-use weft_wire::{Envelope, Kind, PeerId};
+use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
+use super::ops::{Owner, State};
 use super::sends::{Outgoing, Started};
 use super::work::EndpointWork;
 use super::{Endpoint, Source, request};
@@ -17,6 +18,12 @@ use crate::group::{Outlet, Plan};
 
 /// After so many barriers that ended without one, there is a poll.
 const UNPOLLED_MAX: u32 = 16;
+
+/// The longest of what is said in groups, bytes; and how many longer ones than the shortest are
+/// brought here at one time: they can be asked for again.
+const WORD_MAX: u64 = 80 << 10;
+const WORDS_MAX: usize = 64;
+const WORD_SHORT: u64 = 128;
 
 impl Endpoint {
     /// The node of each peer, as far as it is known; peers are counted from 0 on.
@@ -305,8 +312,46 @@ impl EndpointWork {
             // Who is gone needs no word.
             let _ = self.send_copy(peer, &envelope, &word);
         }
+        for (peer, bytes) in std::mem::take(&mut self.groups.long) {
+            // Who does not take what it was sent is sent no more of what it can ask for again.
+            if !self.has_waiting_for(peer) {
+                let _ = self.send_copy(peer, &envelope, &bytes);
+            }
+        }
         for (id, peer, why) in std::mem::take(&mut self.groups.has_left) {
             self.end_broadcasts_of(id, peer, &why);
+        }
+    }
+
+    /// Whether what a peer says in a group, announced with this length, is brought here.
+    pub(super) fn has_room_for_word(&self, len: u64) -> bool {
+        len <= WORD_MAX && (len <= WORD_SHORT || self.words_pulled < WORDS_MAX)
+    }
+
+    /// A peer has announced what is for a group: it is brought here, and taken when it is.
+    pub(super) fn pull_word(&mut self, peer: PeerId, len: u64, ticket: Ticket) {
+        let buf = Buf::from_vec(vec![0; len as usize]);
+        let slot = self.ops.insert(State::Waiting, peer, buf.clone());
+        let op = self.ops.at(slot);
+        (op.owner, op.state) = (Owner::Nobody, State::Word);
+        self.words_pulled += 1;
+        let id = self.ops.id(slot);
+        self.device.pull(peer, ticket, buf, id);
+    }
+
+    /// It is here, or will not come.
+    pub(super) fn word_ended(&mut self, slot: u32, is_here: bool) {
+        self.words_pulled -= 1;
+        let op = self.ops.at(slot);
+        let (peer, buf) = (op.peer, op.buf.clone());
+        op.state = State::Waiting;
+        self.ops.remove(slot);
+        if is_here {
+            let mut bytes = vec![0; buf.len()];
+            buf.read(0, &mut bytes);
+            self.groups.note(peer, &bytes);
+            self.groups.take(&mut *self.device, peer);
+            self.pass_on();
         }
     }
 
@@ -343,7 +388,9 @@ impl EndpointWork {
         f: impl FnOnce(&mut Cast, &mut Outlet<'_>) -> R,
     ) -> Option<R> {
         self.groups.tell_time(now_ns());
-        self.groups.drive(&mut *self.device, slot, cast::KIND, f)
+        let result = self.groups.drive(&mut *self.device, slot, cast::KIND, f);
+        self.pass_long();
+        result
     }
 
     fn ordered<R>(
@@ -353,7 +400,16 @@ impl EndpointWork {
         f: impl FnOnce(&mut Ordered, &mut Outlet<'_>) -> R,
     ) -> Option<R> {
         self.groups.tell_time(now_ns);
-        self.groups.drive(&mut *self.device, slot, ordered::KIND, f)
+        let result = self.groups.drive(&mut *self.device, slot, ordered::KIND, f);
+        self.pass_long();
+        result
+    }
+
+    #[inline]
+    fn pass_long(&mut self) {
+        if !self.groups.long.is_empty() {
+            self.pass_on();
+        }
     }
 
     /// The next message in a group's order, if it is there before or after a round of progress.

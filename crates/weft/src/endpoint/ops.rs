@@ -53,6 +53,8 @@ pub(super) enum State {
     Landing(Box<Landing>),
     /// A peer's request that could only be announced, and is being pulled.
     Request,
+    /// What a peer says in a group, on its way here.
+    Word,
     /// A collective operation.
     Collective(Box<Running>),
     /// It has ended.

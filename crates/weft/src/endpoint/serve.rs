@@ -320,6 +320,7 @@ impl EndpointWork {
                 self.remote.late.push_back(Late { peer, envelope, request });
                 self.device.pull(peer, ticket, memory, id);
             }
+            Kind::GROUP if self.has_room_for_word(len) => self.pull_word(peer, len, ticket),
             _ => self.pull_away(peer, len, ticket),
         }
     }

@@ -83,6 +83,8 @@ pub(super) struct EndpointWork {
     /// Set when the tender has done something of which the boundary must be told.
     pub(super) signals: Vec<Arc<Signal>>,
     pub(super) groups: Groups,
+    /// What peers have announced for groups, and is on its way here.
+    pub(super) words_pulled: usize,
     /// Barriers that ended since the last poll.
     pub(super) unpolled: u32,
     /// The time at the last look at the clock, and calls to [`EndpointWork::time`].
@@ -116,6 +118,7 @@ impl EndpointWork {
             door: None,
             signals: Vec::new(),
             groups: Groups::default(),
+            words_pulled: 0,
             unpolled: 0,
             looked_ns: now_ns(),
             calls: 0,
@@ -313,6 +316,8 @@ impl EndpointWork {
         // there.
         if self.groups.next_ns <= now_ns {
             self.groups.due(&mut *self.device);
+        }
+        if !self.groups.words.is_empty() || !self.groups.long.is_empty() {
             self.pass_on();
         }
         if !self.ops.given.is_empty() {
@@ -368,6 +373,7 @@ impl EndpointWork {
             | State::Remote
             | State::Landing(_)
             | State::Request
+            | State::Word
             | State::Collective(_)
             | State::Ended(_) => false,
         };

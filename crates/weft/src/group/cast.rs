@@ -268,6 +268,7 @@ impl Cast {
         match to {
             To::All => out.all(KIND, 0, &payload),
             To::One(rank) => drop(out.one(rank, KIND, 0, &payload)),
+            To::Surely(rank) => out.surely(rank, KIND, 0, &payload),
         }
     }
 

@@ -251,6 +251,10 @@ impl Ordered {
                     self.single.to = rank;
                     append(&mut self.single.bytes, frame);
                 }
+                Some(To::Surely(rank)) => {
+                    self.frames += 1 + self.single.send(out);
+                    out.surely(rank, KIND, 0, &[&(frame.len() as u16).to_le_bytes(), frame]);
+                }
                 // It was cut when paths carried more.
                 Some(To::All) if LEN_LEN + frame.len() > most => {
                     self.frames += 1;

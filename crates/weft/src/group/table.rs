@@ -70,6 +70,8 @@ pub(crate) struct Groups {
     pub(super) staying: VecDeque<(u64, PeerId)>,
     /// What is to be told for certain.
     pub(crate) words: Vec<(PeerId, Farewell)>,
+    /// What is to go by messages, since it is too long for a datagram: it may get lost.
+    pub(crate) long: Vec<(PeerId, Vec<u8>)>,
     /// Who has left which group since this was emptied.
     pub(crate) has_left: Vec<(u64, PeerId, Error)>,
 }
@@ -91,6 +93,7 @@ impl Default for Groups {
             early: VecDeque::new(),
             staying: VecDeque::new(),
             words: Vec::new(),
+            long: Vec::new(),
             has_left: Vec::new(),
         }
     }
@@ -113,8 +116,9 @@ impl Groups {
     ) -> Option<Opened<'a>> {
         let member = self.members.get_mut(slot)?.as_deref_mut()?;
         let Member { team, barrier, machines, lost, .. } = member;
-        let (scratch, now_ns) = (&mut self.scratch, self.now_ns);
-        Some(Opened { barrier, machines, lost, out: Outlet { device, team, scratch, now_ns } })
+        let (scratch, long, now_ns) = (&mut self.scratch, &mut self.long, self.now_ns);
+        let out = Outlet { device, team, scratch, long, now_ns };
+        Some(Opened { barrier, machines, lost, out })
     }
 
     /// An id from the members' numbers, and how many groups of the very same there were before.

@@ -45,12 +45,14 @@ impl Team {
     }
 }
 
-/// The way out of a machine of a group. What it sends may get lost.
+/// The way out of a machine of a group. What it sends may get lost, whatever way it goes.
 pub(crate) struct Outlet<'a> {
     pub(crate) device: &'a mut dyn Device,
     pub(crate) team: &'a Team,
     /// Where datagrams are put together.
     pub(crate) scratch: &'a mut Vec<u8>,
+    /// What is to go by messages, since no datagram of its length gets there.
+    pub(crate) long: &'a mut Vec<(PeerId, Vec<u8>)>,
     /// The monotonic clock, perhaps a little old.
     pub(crate) now_ns: u64,
 }
@@ -83,13 +85,44 @@ impl Outlet<'_> {
     pub(crate) fn one(&mut self, rank: u32, kind: u8, what: u8, payload: &[&[u8]]) -> bool {
         let Some(&peer) = self.team.peers.get(rank as usize) else { return false };
         self.compose(kind, what, payload);
-        self.device.datagram(peer, self.scratch)
+        self.send_to(peer)
+    }
+
+    /// As [`Outlet::one`], but what no frame may carry any more goes by a message, whatever is
+    /// known of the paths: they may have been shortened where nobody tells of it.
+    pub(crate) fn surely(&mut self, rank: u32, kind: u8, what: u8, payload: &[&[u8]]) {
+        let Some(&peer) = self.team.peers.get(rank as usize) else { return };
+        self.compose(kind, what, payload);
+        if self.scratch.len() <= self.device.datagram_max() {
+            self.device.datagram(peer, self.scratch);
+        } else {
+            self.long.push((peer, self.scratch.clone()));
+        }
+    }
+
+    /// Sends what was composed. What was cut when paths carried more goes by a message.
+    fn send_to(&mut self, peer: PeerId) -> bool {
+        if self.scratch.len() <= self.device.datagram_max()
+            || self.scratch.len() <= self.device.datagram_room(&[peer])
+        {
+            return self.device.datagram(peer, self.scratch);
+        }
+        self.long.push((peer, self.scratch.clone()));
+        true
     }
 
     /// To all other members.
     pub(crate) fn all(&mut self, kind: u8, what: u8, payload: &[&[u8]]) {
         self.compose(kind, what, payload);
-        self.device.multicast(self.team.tag, &self.team.others, self.scratch);
+        let team = self.team;
+        if self.scratch.len() <= self.device.datagram_max()
+            || self.scratch.len() <= self.device.datagram_room(&team.others)
+        {
+            return self.device.multicast(team.tag, &team.others, self.scratch);
+        }
+        for &peer in &team.others {
+            self.send_to(peer);
+        }
     }
 
     /// A row of datagrams to all other members: `len` bytes of payload each, `last` the last one,

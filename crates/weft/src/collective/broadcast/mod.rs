@@ -9,7 +9,8 @@
 //! - **Repair.** A receiver that sees a gap reports which ranges it misses, a short time later:
 //!   each rank after another delay, so that the repair of the first spares the others their
 //!   reports. One that waits and hears nothing reports that, too. What one receiver misses goes to
-//!   it alone, what several miss to all.
+//!   it alone, what several miss to all. What was sent again some times, and is missed still, goes
+//!   to each for certain: it may be longer than what paths carry by now.
 //! - **Flow control.** A receiver has room for a window of fragments beyond what it has been asked
 //!   to receive. The sender keeps within the room of the slowest, and within a *flight* that grows
 //!   while nothing is lost, and halves where much is.

@@ -10,6 +10,9 @@ use super::{ASKED_MAX, Limits};
 pub enum To {
     /// One rank.
     One(u32),
+    /// One rank, which has asked for it again and again: if it is long, by a way that does not
+    /// depend on what frames the paths carry.
+    Surely(u32),
     /// All others, by one multicast.
     All,
 }
@@ -50,7 +53,12 @@ struct Sent {
     missed: Missed,
     /// Whom it was sent to again.
     helped: Option<u32>,
+    /// How often it was sent again.
+    tries: u32,
 }
+
+/// What was sent again so often goes to each that still misses it for [`To::Surely`].
+const TRIES: u32 = 3;
 
 /// Raised by 4 when two ranks miss the same fragment, lowered by 1 when one does: from here on,
 /// repairs go to all at once, for the others' reports are on their way.
@@ -158,6 +166,8 @@ pub struct Sender {
     flight: Flight,
     sent: Vec<Sent>,
     repairs: VecDeque<u64>,
+    /// Those that go to one for certain.
+    sure: VecDeque<(u64, u32)>,
     /// Whose turn to report it is, and fragments since somebody was asked.
     turn: u32,
     unasked: u64,
@@ -186,7 +196,7 @@ impl Sender {
             complains: false,
             tries: 0,
         };
-        let unsent = Sent { at: 0, again: false, missed: Missed::Nobody, helped: None };
+        let unsent = Sent { at: 0, again: false, missed: Missed::Nobody, helped: None, tries: 0 };
         let least = FLIGHT_LEAST.max(8 * u64::from(size)).min(window);
         let flight = Flight { now: window, least, most: window, ..Flight::default() };
         let mut sender = Sender {
@@ -202,6 +212,7 @@ impl Sender {
             flight,
             sent: vec![unsent; ahead as usize],
             repairs: VecDeque::new(),
+            sure: VecDeque::new(),
             turn: me,
             unasked: 0,
             finished: VecDeque::new(),
@@ -308,6 +319,12 @@ impl Sender {
         let young = self.limits.patience_ns;
         for fragment in first.max(self.base)..end.min(self.next) {
             let sent = self.sent(fragment);
+            if sent.tries >= TRIES {
+                if !self.sure.contains(&(fragment, rank)) {
+                    self.sure.push_back((fragment, rank));
+                }
+                continue;
+            }
             let late = sent.again && now_ns.saturating_sub(sent.at) < young;
             let other = match (sent.missed, sent.helped) {
                 (Missed::One(other), _) | (Missed::Nobody, Some(other)) => other != rank,
@@ -342,7 +359,8 @@ impl Sender {
             let (fragment, count) = (self.next, self.together(room));
             self.next += count;
             self.next_at = now_ns;
-            let sent = Sent { at: now_ns, again: false, missed: Missed::Nobody, helped: None };
+            let (missed, helped) = (Missed::Nobody, None);
+            let sent = Sent { at: now_ns, again: false, missed, helped, tries: 0 };
             (fragment..self.next).for_each(|fragment| *self.sent(fragment) = sent);
             let asked = self.whose_turn(now_ns, count);
             return self.data(To::All, fragment, count, asked);
@@ -365,6 +383,13 @@ impl Sender {
     }
 
     fn repair(&mut self, now_ns: u64) -> Option<(To, Frame, (u64, usize))> {
+        while let Some((fragment, rank)) = self.sure.pop_front() {
+            let misses = |peer: &Peer| !peer.gone && peer.got <= fragment;
+            if fragment >= self.base && self.peers.get(rank as usize).is_some_and(misses) {
+                self.repaired += 1;
+                return self.data(To::Surely(rank), fragment, 1, Asked::Nobody);
+            }
+        }
         loop {
             let fragment = self.repairs.pop_front()?;
             if fragment < self.base {
@@ -372,6 +397,7 @@ impl Sender {
             }
             let crowded = self.crowd >= CROWD;
             let sent = self.sent(fragment);
+            sent.tries = sent.tries.saturating_add(1);
             let to = match std::mem::replace(&mut sent.missed, Missed::Nobody) {
                 Missed::Nobody => continue,
                 Missed::One(rank) if !crowded => To::One(rank),
@@ -379,7 +405,7 @@ impl Sender {
             };
             match to {
                 To::All => (sent.at, sent.again, sent.helped) = (now_ns, true, None),
-                To::One(rank) => sent.helped = Some(rank),
+                To::One(rank) | To::Surely(rank) => sent.helped = Some(rank),
             }
             self.repaired += 1;
             return self.data(to, fragment, 1, Asked::Nobody);
@@ -479,7 +505,8 @@ impl Sender {
     /// When to poll although nothing has arrived, ns.
     pub fn deadline_ns(&self) -> Option<u64> {
         let complains = self.peers.iter().any(|peer| peer.complains && !peer.gone);
-        if complains || !self.repairs.is_empty() || self.next < self.queued.min(self.limit) {
+        let again = !self.repairs.is_empty() || !self.sure.is_empty();
+        if complains || again || self.next < self.queued.min(self.limit) {
             return Some(0);
         }
         let again = |peer: &Peer| peer.asked_at + self.limits.patience(peer.tries);

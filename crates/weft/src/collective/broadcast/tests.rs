@@ -146,7 +146,7 @@ impl Run {
             self.outcome.bytes_out += wire;
             self.link_free = self.now + wire;
             match to {
-                To::One(rank) => self.carry(0, rank, &bytes),
+                To::One(rank) | To::Surely(rank) => self.carry(0, rank, &bytes),
                 To::All => (1..self.world.size).for_each(|rank| self.carry(0, rank, &bytes)),
             }
         }
@@ -429,4 +429,29 @@ fn frames_there_and_back() {
         }
     }
     assert_eq!(Frame::decode(&[9]), Err(FrameError::Kind { kind: 9 }));
+}
+
+#[test]
+fn what_is_missed_again_and_again_goes_for_certain() {
+    let limits = Limits::new(3);
+    let mut sender = Sender::new(limits, 0, 3);
+    sender.start(0, 10, 10, true);
+    let (mut now, mut ways) = (1, Vec::new());
+    let mut poll = |sender: &mut Sender, now| {
+        while let Some((to, frame, _)) = sender.poll(now, 100) {
+            ways.extend(matches!(frame, Frame::Data(_)).then_some(to));
+        }
+    };
+    poll(&mut sender, now);
+    for _ in 0..5 {
+        let mut missing = Ranges::default();
+        assert!(missing.push(0, 1));
+        let report = Report { got: 0, seen: 1, limit: limits.window, waits: true, missing };
+        sender.take(1, &report, now);
+        assert_eq!(sender.deadline_ns(), Some(0));
+        poll(&mut sender, now);
+        now += 1_000_000_000;
+    }
+    let (again, sure) = (To::One(1), To::Surely(1));
+    assert_eq!(ways, [To::All, again, again, again, sure, sure]);
 }

@@ -6,7 +6,7 @@
 //! | accept | number u64, stable u64, view u32, sender u32, message u64, count u16 |
 //! | tell | last u64, stable u64, view u32, asks u8 |
 //! | status | delivered u64, view u32 |
-//! | ask | first u64, last u64 |
+//! | ask | first u64, last u64, surely u8 |
 //! | again | number u64, sender u32, message u64, more u8, payload |
 
 /// Bytes of a frame before its payload, at most.
@@ -76,6 +76,8 @@ pub enum Frame<'a> {
         first: u64,
         /// The last.
         last: u64,
+        /// It has asked again and again.
+        surely: bool,
     },
     /// The answer: one of them.
     Again {
@@ -161,7 +163,9 @@ impl<'a> Frame<'a> {
             Frame::Status { reign, delivered, view } => {
                 put(4, reign, &[&word(delivered), &view.to_le_bytes()]);
             }
-            Frame::Ask { reign, first, last } => put(5, reign, &[&word(first), &word(last)]),
+            Frame::Ask { reign, first, last, surely } => {
+                put(5, reign, &[&word(first), &word(last), &[u8::from(surely)]]);
+            }
             Frame::Again { reign, number, sender, message, more, bytes } => {
                 let sender = &sender.to_le_bytes();
                 let more = &[u8::from(more)];
@@ -205,7 +209,10 @@ impl<'a> Frame<'a> {
                 asks: fields.flag()?,
             },
             4 => Frame::Status { reign, delivered: fields.word()?, view: fields.half()? },
-            5 => Frame::Ask { reign, first: fields.word()?, last: fields.word()? },
+            5 => {
+                let (first, last) = (fields.word()?, fields.word()?);
+                Frame::Ask { reign, first, last, surely: fields.flag()? }
+            }
             6 => Frame::Again {
                 reign,
                 number: fields.word()?,

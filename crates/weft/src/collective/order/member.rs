@@ -19,6 +19,9 @@ pub(super) struct Part {
 const SPARE_MAX: usize = 256;
 const SPARE_LEN_MAX: usize = 64 << 10;
 
+/// What was asked for, or sent, so often goes for [`To::Surely`].
+pub(super) const TRIES: u32 = 3;
+
 /// Which message: whose, and which of that member's.
 pub(super) type Name = (u32, u64);
 
@@ -29,7 +32,7 @@ pub(super) enum Out {
     Accept { number: u64, name: Name, count: u16 },
     Tell { asks: bool },
     Status,
-    Ask { first: u64, last: u64 },
+    Ask { first: u64, last: u64, surely: bool },
     Again { number: u64, name: Name, part: Part },
 }
 
@@ -357,8 +360,9 @@ impl Member {
             {
                 self.take_status(from, delivered, view, now_ns);
             }
-            Frame::Ask { reign, first, last } if reign == self.reign => {
-                self.answer(from, first, last);
+            Frame::Ask { reign, first, last, surely } if reign == self.reign => {
+                let to = if surely { To::Surely(from) } else { To::One(from) };
+                self.answer(to, first, last);
             }
             Frame::Again { reign, number, sender, message, more, bytes }
                 if reign == self.reign
@@ -418,13 +422,13 @@ impl Member {
         known && near
     }
 
-    fn answer(&mut self, from: u32, first: u64, last: u64) {
+    fn answer(&mut self, to: To, first: u64, last: u64) {
         let first = first.max(self.stable + 1);
         let last = last.min(self.delivered).min(first.saturating_add(REPAIR_MAX - 1));
         for number in first..=last {
             let at = (number - self.stable - 1) as usize;
             if let Some((name, part)) = self.history.get(at).cloned() {
-                self.push((To::One(from), Out::Again { number, name, part }));
+                self.push((to, Out::Again { number, name, part }));
             }
         }
     }
@@ -502,7 +506,9 @@ impl Member {
         for (at, part) in self.own.iter().take(REPAIR_MAX as usize).enumerate() {
             let out = Out::Data { message: first + at as u64, part: part.clone() };
             self.hurry = true;
-            self.out.push_back((To::One(self.reign), out));
+            let sure = self.resend.tries > TRIES;
+            let to = if sure { To::Surely(self.reign) } else { To::One(self.reign) };
+            self.out.push_back((to, out));
         }
     }
 
@@ -529,7 +535,9 @@ impl Member {
             }
             Out::Tell { asks } => Frame::Tell { reign, last, stable, view, asks: *asks },
             Out::Status => Frame::Status { reign, delivered, view },
-            Out::Ask { first, last } => Frame::Ask { reign, first: *first, last: *last },
+            Out::Ask { first, last, surely } => {
+                Frame::Ask { reign, first: *first, last: *last, surely: *surely }
+            }
             Out::Again { number, name: (sender, message), part: Part { more, bytes } } => {
                 let (number, sender, message, more) = (*number, *sender, *message, *more);
                 Frame::Again { reign, number, sender, message, more, bytes }
@@ -558,7 +566,8 @@ impl Member {
         if self.ask.due(now_ns, patience_ns) && self.reign != self.me {
             let first = self.delivered + 1;
             let last = self.last.max(self.accepted.last()).min(first + REPAIR_MAX - 1);
-            self.push((To::One(self.reign), Out::Ask { first, last }));
+            let surely = self.ask.tries > TRIES;
+            self.push((To::One(self.reign), Out::Ask { first, last, surely }));
         }
         self.tell_again(now_ns);
     }

@@ -43,6 +43,8 @@
 
 mod frame;
 mod member;
+#[cfg(test)]
+mod member_tests;
 mod ring;
 mod sequencer;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What the sequencer does besides: gives numbers, and takes over from one that has died.
 
 use super::super::broadcast::To;
-use super::member::{Member, Name, Out, Retry};
+use super::member::{Member, Name, Out, Retry, TRIES};
 use super::{ASKED_MAX, REPAIR_MAX};
 
 /// The sequencer's own state; of no meaning at others.
@@ -230,7 +230,8 @@ impl Member {
     fn fetch(&mut self, from: u32, far: u64) {
         let first = self.delivered + 1;
         let last = far.min(first + REPAIR_MAX - 1);
-        self.push((To::One(from), Out::Ask { first, last }));
+        let surely = self.sequencer.tell.tries > TRIES;
+        self.push((To::One(from), Out::Ask { first, last, surely }));
     }
 
     /// Asks those that have not confirmed everything, or for what is still missing here.

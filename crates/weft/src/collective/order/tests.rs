@@ -9,6 +9,9 @@ use crate::group::quarrel::Quarrels;
 /// Bytes of a datagram: short, so that messages have several parts.
 const DATAGRAM: usize = 16 + frame::HEAD_MAX;
 
+/// Bytes of a frame that still goes where paths carry less than they did.
+const SHORT: usize = 30;
+
 /// How a run is.
 #[derive(Clone, Debug)]
 struct World {
@@ -26,6 +29,8 @@ struct World {
     deaths: Vec<(u32, u64)>,
     /// Between whom a cable is pulled, and after how many steps.
     cuts: Vec<(u32, u32, u64)>,
+    /// From which step on paths carry no long parts any more.
+    shrinks: Option<u64>,
     /// Whom the first sequencer alone holds for gone, and from which step on.
     forsaken: Option<(u32, u64)>,
     limits: Limits,
@@ -46,6 +51,7 @@ impl World {
             idle: 1,
             deaths: Vec::new(),
             cuts: Vec::new(),
+            shrinks: None,
             forsaken: None,
             limits,
             datagram: DATAGRAM,
@@ -139,8 +145,13 @@ impl Run {
         });
         let Some((to, bytes)) = sent else { return false };
         self.frames += 1;
+        let is_long = [1, 6].contains(&bytes[0]) && bytes.len() > SHORT;
+        let is_short_path = self.world.shrinks.is_some_and(|when| when <= self.steps);
+        if is_long && is_short_path && !matches!(to, To::Surely(_)) {
+            return true;
+        }
         match to {
-            To::One(rank) => self.carry(me, rank, &bytes),
+            To::One(rank) | To::Surely(rank) => self.carry(me, rank, &bytes),
             To::All => {
                 for rank in (0..self.world.size).filter(|rank| *rank != me) {
                     self.carry(me, rank, &bytes);
@@ -595,6 +606,19 @@ fn whoever_stays_agrees_and_goes_on_when_members_die_and_cables_fail_at_once() {
 }
 
 #[test]
+fn what_was_cut_for_longer_paths_arrives() {
+    for seed in 0..100 {
+        let mut rng = Rng(seed);
+        let size = 2 + rng.below(3) as u32;
+        let loss_percent = [0, 10][rng.below(2) as usize];
+        let shrinks = Some(1 + rng.below(200));
+        let deaths = if seed % 3 == 0 { vec![(0, 1 + rng.below(300))] } else { Vec::new() };
+        let run = run(&World { loss_percent, shrinks, deaths, ..World::new(size) }, seed);
+        check_after_deaths(&run);
+    }
+}
+
+#[test]
 fn a_program_that_takes_nothing_stops_the_group_and_lets_it_go_on() {
     for seed in 0..20 {
         let world = World { idle: 200, messages: 30, loss_percent: 3, ..World::new(3) };
@@ -671,112 +695,4 @@ fn a_member_that_asks_nothing_more_is_left_in_peace() {
     }
     assert!(run.members.iter().all(|member| member.deadline_ns().is_none()));
     assert!(run.flights.is_empty());
-}
-
-#[test]
-fn a_member_far_behind_keeps_what_comes_and_asks_for_nothing() {
-    let limits = Limits { window: 8, history: 64, ..Limits::default() };
-    let mut member = Member::new(limits, 2, 3);
-    // What sequencer 0 says comes late, so its sender is windows ahead.
-    for message in 1..=72u64 {
-        let bytes = &message.to_le_bytes();
-        let data = Frame::Data { reign: 0, message, delivered: 0, more: false, bytes };
-        member.take(1, &data, 1);
-    }
-    let accepts = [(1, 0, 60), (61, 30, 12)];
-    for (number, stable, count) in accepts {
-        let message = number;
-        let accept = Frame::Accept { reign: 0, number, stable, view: 0, sender: 1, message, count };
-        member.take(0, &accept, 2);
-    }
-    for message in 1..=72u64 {
-        let bytes = message.to_le_bytes().to_vec();
-        assert_eq!(member.deliver(2), Some(Delivery { sender: 1, bytes }));
-    }
-    let asks = |frame: &Frame<'_>| matches!(frame, Frame::Ask { .. });
-    while let Some(asked) = member.poll(1_000_000_000, |_, frame| asks(frame)) {
-        assert!(!asked);
-    }
-}
-
-#[test]
-fn a_sequencer_that_never_says_what_all_have_costs_bounded_memory() {
-    let limits = Limits { window: 8, history: 16, ..Limits::default() };
-    let mut member = Member::new(limits, 1, 2);
-    for number in 1..=1000u64 {
-        let data = Frame::Data { reign: 0, message: number, delivered: 0, more: false, bytes: b"" };
-        member.take(0, &data, number);
-        let (sender, message, count) = (0, number, 1);
-        let accept = Frame::Accept { reign: 0, number, stable: 0, view: 0, sender, message, count };
-        member.take(0, &accept, number);
-        let _ = member.deliver(number);
-    }
-    assert_eq!(member.kept() as u64, KEPT_MAX * limits.history);
-    // As soon as it does, all goes on.
-    member.take(0, &Frame::Tell { reign: 0, last: 70, stable: 60, view: 0, asks: false }, 2000);
-    assert_eq!(member.kept() as u64, KEPT_MAX * limits.history - 60 + limits.history);
-}
-
-#[test]
-fn nothing_goes_again_while_there_is_progress() {
-    let limits = Limits { window: 1000, ..Limits::default() };
-    let mut member = Member::new(limits, 1, 2);
-    let mut resent = 0;
-    for number in 1..=300u64 {
-        let now = number * limits.patience_ns / 4;
-        assert!(member.cast(b"x", DATAGRAM, now));
-        // Each is delivered 20 messages, five patiences, after it was sent.
-        if let Some(number) = number.checked_sub(20).filter(|number| *number > 0) {
-            let (sender, message, count) = (1, number, 1);
-            let accept =
-                Frame::Accept { reign: 0, number, stable: 0, view: 0, sender, message, count };
-            member.take(0, &accept, now);
-        }
-        while let Some(again) = member.poll(now, |to, _| to != To::All) {
-            // It has to learn first how long that takes.
-            resent += u64::from(again && number > 30);
-        }
-    }
-    assert_eq!(resent, 0);
-}
-
-#[test]
-fn nonsense_changes_nothing() {
-    let limits = Limits::default();
-    let mut member = Member::new(limits, 1, 3);
-    let frames = [
-        Frame::Accept { reign: 1, number: 1, stable: 0, view: 0, sender: 0, message: 1, count: 1 },
-        Frame::Accept {
-            reign: 0,
-            number: u64::MAX,
-            stable: u64::MAX,
-            view: 0,
-            sender: 9,
-            message: 0,
-            count: 9,
-        },
-        Frame::Accept {
-            reign: 0,
-            number: 0,
-            stable: u64::MAX,
-            view: 0,
-            sender: 0,
-            message: 0,
-            count: 0,
-        },
-        Frame::Status { reign: 1, delivered: u64::MAX, view: 0 },
-        Frame::Ask { reign: 0, first: 0, last: u64::MAX },
-        Frame::Again { reign: 0, number: 0, sender: 77, message: 1, more: false, bytes: b"x" },
-        Frame::Data { reign: 0, message: u64::MAX, delivered: u64::MAX, more: true, bytes: b"x" },
-        Frame::Data { reign: 0, message: 0, delivered: 0, more: false, bytes: b"x" },
-    ];
-    for from in [0, 1, 2, 3, u32::MAX] {
-        for frame in &frames {
-            member.take(from, frame, 5);
-        }
-    }
-    assert_eq!((member.deliver(5), member.kept()), (None, 0));
-    for bytes in [&b""[..], b"\x01", b"\x07\0\0\0\0", b"\x04\0\0\0\0\0\0\0\0\0\0\0\0\0"] {
-        assert_eq!(Frame::decode(bytes), Err(FrameError { len: bytes.len() }));
-    }
 }
