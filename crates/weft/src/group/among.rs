@@ -2,12 +2,13 @@
 //! nobody has said which, by each of some for a while, and then by the one that was fastest here.
 //!
 //! Which one a barrier goes by follows from its number, so all agree on it. The first member takes
-//! the time. The barrier after the last one that was timed ends by a release of the first member,
-//! which carries its choice.
+//! the time. The last barrier of the trial ends by a release of the first member, which carries its
+//! choice. Whether two wires lead from it to all others, so that algorithms over two are tried as
+//! well, the release of the first row's last barrier tells.
 
 use weft_sys::clock::now_ns;
 
-use super::choose::{CANDIDATES, Plan};
+use super::choose::{CANDIDATES, OVER_ONE, Plan};
 use super::heading::kind;
 use super::part::{Count, Part, Said, Word, what};
 use super::team::{Outlet, Team};
@@ -23,9 +24,6 @@ const SKIPPED: usize = 2;
 /// have to do changes.
 const PASSES: usize = 4;
 
-/// Rows of candidates.
-const ROWS: usize = PASSES * CANDIDATES.len();
-
 /// So many barriers are timed together: where ranks share cores, short and long ones take turns
 /// (measured: 9 and 34 us, by three nodes on two cores).
 const SPAN: usize = 4;
@@ -35,7 +33,10 @@ const SPANS: usize = (ROW - SKIPPED) / SPAN;
 const TIMES: usize = PASSES * SPANS;
 
 /// The candidate that tells the choice, as it ends by a release of the first member.
-const TELLER: usize = CANDIDATES.len() - 1;
+const TELLER: usize = OVER_ONE - 1;
+
+/// In place of a choice: candidates over two wires are tried as well.
+const TWO_WIRES: u32 = u32::MAX;
 
 /// See the module's page.
 #[derive(Clone, Debug)]
@@ -52,6 +53,8 @@ pub(super) struct Among {
 /// What is known of the candidates.
 #[derive(Clone, Debug)]
 struct Trial {
+    /// So many candidates are tried.
+    count: usize,
     /// Whether this process takes the time, and chooses.
     chooses: bool,
     /// When the last span ended.
@@ -61,10 +64,34 @@ struct Trial {
     choice: Option<usize>,
 }
 
+impl Trial {
+    /// Rows of candidates.
+    fn rows(&self) -> usize {
+        PASSES * self.count
+    }
+
+    /// Which one a row goes by, counted from 1: the last of each pass is the teller.
+    fn candidate(&self, row: usize) -> usize {
+        (row - 1 + OVER_ONE) % self.count
+    }
+
+    /// What a release carries.
+    fn learn(&mut self, word: u32) {
+        match word {
+            TWO_WIRES => self.count = CANDIDATES.len(),
+            choice if (1..=CANDIDATES.len()).contains(&(choice as usize)) => {
+                self.choice = Some(choice as usize - 1);
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Among {
     /// Of the members `ranks`, if this process is one of them and not the only one.
     pub(super) fn new(team: &Team, ranks: &[u32], plan: &Plan) -> Option<Among> {
         let trial = plan.tried.then(|| Trial {
+            count: OVER_ONE,
             chooses: ranks[0] == team.rank,
             since_ns: 0,
             took_ns: [[0; TIMES]; CANDIDATES.len()],
@@ -81,18 +108,19 @@ impl Among {
     #[inline(always)]
     pub(super) fn enter(&mut self, out: &mut Outlet<'_>, sent: &mut Count) {
         if self.trial.is_some() {
-            self.pick();
+            self.pick(out);
         }
         self.run(out, sent, |m, said| m.enter(said.down()));
     }
 
     /// Picks what the next barrier goes by.
     #[cold]
-    fn pick(&mut self) {
+    fn pick(&mut self, out: &Outlet<'_>) {
         let Some(trial) = &mut self.trial else { return };
+        let rows = trial.rows();
         self.at = match self.entered / ROW {
             0 => TELLER,
-            row if row <= ROWS => (row - 1) % CANDIDATES.len(),
+            row if row <= rows => trial.candidate(row),
             _ => {
                 // Who has not heard of the choice has heard from one who has left for good.
                 let choice = trial.choice.unwrap_or(TELLER);
@@ -101,8 +129,21 @@ impl Among {
             }
         };
         self.entered += 1;
-        if self.entered == ROW * (ROWS + 1) {
+        if self.entered == ROW {
+            self.look_for_wires(out);
+        } else if self.entered == ROW * (rows + 1) {
             self.choose();
+        }
+    }
+
+    /// This barrier ends by telling whether candidates over two wires are tried.
+    #[cold]
+    fn look_for_wires(&mut self, out: &Outlet<'_>) {
+        let Some(trial) = &mut self.trial else { return };
+        let teller = &mut self.parts[TELLER];
+        if trial.chooses && teller.others.iter().all(|&peer| out.device.wires(peer) > 1) {
+            trial.count = CANDIDATES.len();
+            teller.word = TWO_WIRES;
         }
     }
 
@@ -115,7 +156,7 @@ impl Among {
         }
         // The last span of the teller ends with the barrier that is being entered.
         trial.took_ns[TELLER][TIMES - 1] = trial.took_ns[TELLER][TIMES - 2];
-        let choice = (0..CANDIDATES.len()).min_by_key(|at| {
+        let choice = (0..trial.count).min_by_key(|at| {
             let mut took_ns = trial.took_ns[*at];
             took_ns.sort_unstable();
             took_ns[TIMES / 2]
@@ -133,13 +174,13 @@ impl Among {
             && trial.chooses
         {
             let (row, done) = ((self.entered - 1) / ROW, (self.entered - 1) % ROW + 1);
-            let timed = (1..=ROWS).contains(&row) && done >= SKIPPED;
+            let timed = (1..=trial.rows()).contains(&row) && done >= SKIPPED;
             if !timed || !(done - SKIPPED).is_multiple_of(SPAN) {
                 return;
             }
             let now = now_ns();
             if let Some(span) = ((done - SKIPPED) / SPAN).checked_sub(1) {
-                let pass = (row - 1) / CANDIDATES.len();
+                let pass = (row - 1) / trial.count;
                 trial.took_ns[self.at][pass * SPANS + span] = now - trial.since_ns;
             }
             trial.since_ns = now;
@@ -184,10 +225,26 @@ impl Among {
         }
         if word.what == what::RELEASED
             && let Some(trial) = &mut self.trial
-            && (1..=CANDIDATES.len()).contains(&(word.slot as usize))
         {
-            trial.choice = Some(word.slot as usize - 1);
+            trial.learn(word.slot);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_candidate_has_its_rows_and_the_teller_the_last_of_each_pass() {
+        for count in [OVER_ONE, CANDIDATES.len()] {
+            let took_ns = [[0; TIMES]; CANDIDATES.len()];
+            let trial = Trial { count, chooses: false, since_ns: 0, took_ns, choice: None };
+            let mut rows = vec![0; count];
+            (1..=trial.rows()).for_each(|row| rows[trial.candidate(row)] += 1);
+            assert_eq!(rows, vec![PASSES; count]);
+            assert!((1..=PASSES).all(|pass| trial.candidate(pass * count) == TELLER));
+        }
     }
 }

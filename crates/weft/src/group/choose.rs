@@ -57,9 +57,8 @@ impl FromStr for Way {
     }
 }
 
-/// Algorithms that are considered between nodes. The last one ends by a release of the first
-/// member.
-pub(super) const CANDIDATES: [Algorithm; 7] = [
+/// Algorithms that are considered between nodes: first those over one wire.
+pub(super) const CANDIDATES: [Algorithm; 9] = [
     Algorithm::Dissemination { ways: 1 },
     Algorithm::Dissemination { ways: 2 },
     Algorithm::Dissemination { ways: 3 },
@@ -67,7 +66,12 @@ pub(super) const CANDIDATES: [Algorithm; 7] = [
     Algorithm::Tree { arity: 3, links: 1 },
     Algorithm::Tree { arity: 4, links: 1 },
     Algorithm::Concurrent { links: 1 },
+    Algorithm::Tree { arity: 3, links: 2 },
+    Algorithm::Concurrent { links: 2 },
 ];
+
+/// So many of them go over one wire. The last of these ends by a release of the first member.
+pub(super) const OVER_ONE: usize = 7;
 
 /// What a group has decided upon.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -129,8 +133,9 @@ pub fn by_node(nodes: &[u64]) -> Vec<Vec<u32>> {
 }
 
 fn cheapest(size: u32, logp: &LogP) -> Algorithm {
+    // Nobody has said how many wires there are, and the costs are those of one.
     let mut best = CANDIDATES[0];
-    for algorithm in CANDIDATES {
+    for algorithm in CANDIDATES.into_iter().take(OVER_ONE) {
         if algorithm.cost(size, logp) < best.cost(size, logp) {
             best = algorithm;
         }
@@ -194,6 +199,14 @@ mod tests {
         assert!(two.patience_ns == LEAST_ON_NODE_NS && two.by_node.is_some());
         let unknown = nodes_of(&[PeerId(0), PeerId(1)], &[]);
         assert_eq!(Plan::new(Way::Auto, &unknown, None).patience_ns, LEAST_NS);
+    }
+
+    #[test]
+    fn candidates_over_one_wire_come_first() {
+        let one = CANDIDATES.iter().take_while(|algorithm| algorithm.links() == 1);
+        assert_eq!(one.count(), OVER_ONE);
+        assert!(CANDIDATES[OVER_ONE..].iter().all(|algorithm| algorithm.links() == 2));
+        assert!(CANDIDATES[OVER_ONE - 1].multicasts());
     }
 
     #[test]

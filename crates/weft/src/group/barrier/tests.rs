@@ -125,7 +125,11 @@ struct Hand {
     size: u32,
 }
 
+/// Frames, and whom they are for.
 type Sent = Vec<(u32, Vec<u8>)>;
+
+/// The same, and whom they are from.
+type First = Vec<(u32, u32, Vec<u8>)>;
 
 impl Hand {
     /// Does something with the barrier, and gives what that sends.
@@ -181,7 +185,7 @@ impl Member for Hand {
 }
 
 /// Members on these nodes, and what they have sent before their first barrier.
-fn members(way: &str, nodes: &[u64]) -> (Vec<Hand>, Vec<(u32, u32, Vec<u8>)>) {
+fn members(way: &str, nodes: &[u64]) -> (Vec<Hand>, First) {
     let mut plan = Plan::new(way.parse::<Way>().unwrap(), nodes, None);
     assert!(!plan.tried, "a trial has too many barriers");
     plan.patience_ns = 0;
