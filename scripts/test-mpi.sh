@@ -238,6 +238,12 @@ else
     skip "fi_pingpong" "it is not installed: scripts/setup.sh test-mpi"
 fi
 
+# libfabric's own test suite, for those who have built it: a step more, not one that others skip.
+if [ -n "${FABTESTS:-}" ]; then
+    step "fabtests node" scripts/fabtests.sh node
+    step "fabtests lab" scripts/fabtests.sh lab
+fi
+
 # A rank is killed in the middle of a collective: the job ends and names it.
 death() {
     local mpi=$1 place=$2 said=$out/death.log victim job

@@ -93,10 +93,10 @@ impl Events {
         self.push(Event::Failed { fid, context, data, error });
     }
 
-    /// Moves the first event to the caller.
+    /// Moves the first event to the caller, who may want its kind alone, or the rest alone.
     ///
     /// # Safety
-    /// `event` may be written, and `room` bytes from `into` on.
+    /// `event` may be written, and `room` bytes from `into` on, unless they are null.
     unsafe fn take(
         &self,
         event: *mut u32,
@@ -110,14 +110,17 @@ impl Events {
             Some(Event::Failed { .. }) => return Err(Fail::AVAIL),
             Some(Event::Plain { event, bytes }) => (*event, bytes),
         };
-        if bytes.len() > room {
+        let len = if into.is_null() { 0 } else { bytes.len() };
+        if len > room {
             return Err(Fail::TOO_SMALL);
         }
-        let len = bytes.len();
-        // SAFETY: the caller's promise; there is room.
-        unsafe {
+        // SAFETY: the caller's promise.
+        if let Some(event) = unsafe { event.as_mut() } {
             *event = kind;
-            ptr::copy_nonoverlapping(bytes.as_ptr(), into.cast(), len);
+        }
+        if len > 0 {
+            // SAFETY: the caller's promise; there is room.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), into.cast(), len) };
         }
         if flags & FI_PEEK == 0 {
             list.pop_front();

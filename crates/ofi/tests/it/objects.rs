@@ -96,6 +96,13 @@ fn insertions_are_told_as_events() {
     assert_eq!(op!(eq, ops.write, 1234, mine.as_ptr().cast(), 24, 0), 24);
     assert_eq!(op!(eq, ops.read, &mut event, into, len, 0), 24);
     assert_eq!(event, 1234);
+    // Who has no room for what an event says is told its kind.
+    for kind in [7, 8] {
+        assert_eq!(op!(eq, ops.write, kind, mine.as_ptr().cast(), 24, 0), 24);
+    }
+    assert_eq!(op!(eq, ops.read, &mut event, null_mut(), 0, 0), 0);
+    assert_eq!(event, 7);
+    assert_eq!(op!(eq, ops.read, null_mut(), into, len, 0), 24);
     // SAFETY: zero is a value of all its fields.
     let mut failed = unsafe { std::mem::zeroed::<fi_eq_err_entry>() };
     assert_eq!(op!(eq, ops.readerr, &mut failed, 0), -(FI_EAGAIN as isize));
