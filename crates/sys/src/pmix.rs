@@ -12,6 +12,7 @@ const NAMESPACE: usize = 256;
 const KEY: usize = 512;
 const ANY_RANK: u32 = u32::MAX - 1;
 const SCOPE_GLOBAL: u8 = 3;
+const TYPE_BOOL: u16 = 1;
 const TYPE_STRING: u16 = 3;
 const TYPE_UINT32: u16 = 14;
 
@@ -30,6 +31,14 @@ struct Value {
     data: [u64; 3],
 }
 
+/// `pmix_info_t`: an attribute of a call.
+#[repr(C)]
+struct Attribute {
+    key: Key,
+    flags: u32,
+    value: Value,
+}
+
 /// A message type for a key: names that are too long are refused, never cut off.
 type Key = [u8; KEY];
 
@@ -37,7 +46,7 @@ type Init = unsafe extern "C" fn(*mut Proc, *mut c_void, usize) -> c_int;
 type Finalize = unsafe extern "C" fn(*const c_void, usize) -> c_int;
 type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
 type Commit = unsafe extern "C" fn() -> c_int;
-type Fence = unsafe extern "C" fn(*const Proc, usize, *const c_void, usize) -> c_int;
+type Fence = unsafe extern "C" fn(*const Proc, usize, *const Attribute, usize) -> c_int;
 type Get = unsafe extern "C" fn(
     *const Proc,
     *const c_char,
@@ -126,17 +135,22 @@ impl Pmix {
         self.check(unsafe { (self.put)(SCOPE_GLOBAL, key.as_ptr().cast(), &mut value) })
     }
 
-    /// Waits until all ranks of the job have come here.
+    /// Waits until all ranks of the job have come here, and what they have published is on every
+    /// node. Without the latter each value would be asked for from its node when it is wanted,
+    /// which some servers (Slurm's) refuse now and then right after the fence.
     ///
     /// # Errors
     /// When a rank has died, or the server is gone.
     pub fn fence(&self) -> io::Result<()> {
-        // SAFETY: no pointer is passed but null ones, which stand for nothing to commit but what
-        // was put, all ranks of the job, and no attributes.
+        let all = Proc { rank: ANY_RANK, ..self.me.clone() };
+        let value =
+            Value { kind: TYPE_BOOL, data: [u64::from_ne_bytes([1, 0, 0, 0, 0, 0, 0, 0]), 0, 0] };
+        let collect = Attribute { key: *key_of("pmix.collect")?, flags: 0, value };
+        // SAFETY: processes and attributes are arrays of one element with the standard's layouts,
+        // and are only read, during the call.
         unsafe {
             self.check((self.commit)())?;
-            let all = Proc { rank: ANY_RANK, ..self.me.clone() };
-            self.check((self.fence)(&all, 1, ptr::null(), 0))
+            self.check((self.fence)(&all, 1, &collect, 1))
         }
     }
 

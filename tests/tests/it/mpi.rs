@@ -2,7 +2,8 @@
 //! rank's death is named, a pulled cable only delays, and nothing is left behind. `make test-mpi`
 //! runs the long form.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weft_tests::job::{Cluster, Job, KILL, eventually, inhabitants, namespace, run_in, signal};
@@ -137,12 +138,42 @@ fn stepping(run: &Run<'_>, mpi: &Mpi) -> (Job, Vec<u32>) {
     (job, pids)
 }
 
-/// Kills a rank in the middle of a collective; the job must end, and say who it was.
+/// The processes of the job that `rank` is one of, by the mark that all have, and what they keep
+/// outside of its folders: the job's own folder and what they have open or mapped.
+fn belongings(rank: u32) -> (Vec<u32>, Vec<PathBuf>) {
+    let environment = |pid: u32| fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let is_mark = |word: &&[u8]| word.starts_with(b"WEFT_MPIRUN=");
+    let own = environment(rank);
+    let mark = own.split(|b| *b == 0).find(is_mark).expect("a mark").to_vec();
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let mut all: Vec<u32> = entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    all.retain(|pid| environment(*pid).split(|b| *b == 0).any(|word| word == mark));
+    let text = String::from_utf8_lossy(&mark).into_owned();
+    let mut files = vec![PathBuf::from(text.trim_start_matches("WEFT_MPIRUN="))];
+    for pid in &all {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        files.extend(maps.lines().filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..]))));
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files.extend(open.filter_map(|entry| fs::read_link(entry.path()).ok()));
+    }
+    let temporary = |file: &PathBuf| file.parent().is_some_and(|p| p == Path::new("/tmp"));
+    let kept = |file: &PathBuf| file.starts_with("/dev/shm") || temporary(file);
+    let folder = files[0].clone();
+    files.retain(|file| (*file == folder || kept(file)) && file.exists());
+    assert!(files.contains(&folder), "the job's folder is not there");
+    (all, files)
+}
+
+/// Kills a rank in the middle of a collective; the job must end, say who it was, and leave nothing.
 fn a_death_is_named(run: &Run<'_>, mpi: &Mpi, place: &str) {
     let (job, pids) = stepping(run, mpi);
+    let (all, files) = belongings(pids[0]);
+    assert!(all.len() > pids.len() && pids.iter().all(|pid| all.contains(pid)), "{all:?}");
     let victim = run.ranks - 1;
     signal(pids[victim as usize], KILL);
     let (status, said) = job.ends();
+    nothing_is_left(&all, &[]);
+    eventually("the end of the job's files", || !files.iter().any(|file| file.exists()));
     assert!(!status.success(), "{said}");
     let name = format!("rank {victim} (process {} on {place})", pids[victim as usize]);
     assert!(said.contains(&name), "{} on {place}: no {name:?} in:\n{said}", mpi.name);

@@ -1,10 +1,13 @@
 //! What keeps an MPI program from running on Weft is said before it starts, and nothing else is
 //! used in its place.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use weft_tests::mpi::{Mpi, Run, alone, provider};
+use tempfile::TempDir;
+use weft_tests::job::Cluster;
+use weft_tests::mpi::{Mpi, Run, alone, collectives, provider};
 
 use super::WEFT;
 
@@ -19,13 +22,26 @@ fn run(options: &[&str], program: &Path) -> Output {
     run.output(program, &["5"])
 }
 
-/// The job did not start, and these words are why.
+/// The job did not start, or its program would have said so, and these words are why.
 fn refused(output: &Output, words: &[&str]) {
     let (out, err) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success() && out.is_empty(), "{}", String::from_utf8_lossy(out));
     for word in words {
         assert!(err.contains(word), "no {word:?} in: {err}");
     }
+}
+
+fn folder(name: &str) -> TempDir {
+    tempfile::Builder::new().prefix(name).tempdir().expect("a folder")
+}
+
+/// Makes a script of this name.
+fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::create_dir_all(folder).expect("a folder");
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a program");
+    path
 }
 
 #[test]
@@ -113,5 +129,140 @@ fn the_environment_for_other_launchers_is_the_same() {
         assert!(Path::new(path).join("libweft-fi.so").exists(), "{path}");
         let own = if mpi.name == "mpich" { "MPIR_CVAR_CH4_NETMOD" } else { "OMPI_MCA_mtl" };
         assert_eq!(said[own], "ofi");
+    }
+}
+
+#[test]
+fn another_version_or_no_weft_on_a_host_is_named() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let room = folder("hosts");
+    let way = script(room.path(), "way", "shift; exec \"$@\"");
+    let other = "echo '{\"weft\":\"9.9.9\",\"trouble\":null,\"links\":[]}'";
+    let other = script(room.path(), "other", other);
+    let none = script(room.path(), "none", "echo 'no such program' >&2; exit 127");
+    // By its name it is ssh: it must be told to ask for no password, or it would wait for one.
+    let ask = "case \"$*\" in *BatchMode=yes*ConnectTimeout=*) ;; *) exit 0 ;; esac\n\
+               echo 'Permission denied (publickey,password).' >&2; exit 255";
+    let ssh = script(room.path(), "ssh", ask);
+    let cure = "alpha weft --version` must work without a password";
+    for mpi in Mpi::all() {
+        for (way, exe, words) in [
+            (&way, &other, ["on alpha", "version 9.9.9 there", "install the same"]),
+            (&way, &none, ["on alpha", "no such program", cure]),
+            (&ssh, &other, ["on alpha", "Permission denied", cure]),
+        ] {
+            let (way, exe) = (way.display().to_string(), exe.display().to_string());
+            let run = Run {
+                weft: WEFT,
+                ranks: 2,
+                lab: None,
+                options: &["--provider", &file.display().to_string(), "--hosts", "alpha:2"],
+                variables: &[("WEFT_SSH", &way), ("WEFT_REMOTE_EXE", &exe)],
+            };
+            refused(&run.output(&steps(&mpi), &["5"]), &words);
+        }
+    }
+}
+
+/// An MPI in a folder of its own: a launcher that says what MPICH's says, and a library that is
+/// linked to what says that it is libfabric 1.5, if there is one.
+#[test]
+fn an_mpi_without_libfabric_or_with_an_old_one_is_named() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let room = folder("mpi");
+    let launcher = "[ \"$1\" = --version ] || { echo begun; exit; }\n\
+                    echo 'HYDRA build details:'; echo '    Version:    4.1'";
+    script(&room.path().join("bin"), "mpiexec.hydra", launcher);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}/bin:{path}", room.path().display());
+    let options = ["--mpi", "mpich", "--provider", &file.display().to_string()];
+    let variables = [("PATH", &*path), ("VIRTUAL_ENV", "")];
+    let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &variables };
+    let program = script(room.path(), "program", "echo begun");
+    refused(&run.output(&program, &[]), &["MPICH", "built without libfabric", "use the wheels"]);
+
+    let build = "mkdir lib && cd lib && printf '%s\\n' '#include <stdlib.h>' \
+        'unsigned fi_version(void) { return 1 << 16 | 5; }' \
+        'void *fi_dupinfo(void *info) { return calloc(1, 4096); }' \
+        'void fi_freeinfo(void *info) { free(info); }' \
+        'int fi_getinfo(void) { return -61; }' >fabric.c && echo 'int MPI_Init;' >mpi.c && \
+        cc -shared -fPIC -Wl,-soname,libfabric.so.1 -o libfabric.so.1 fabric.c && \
+        cc -shared -fPIC -Wl,--no-as-needed,-rpath,\"$PWD\" -o libmpi.so.12 mpi.c libfabric.so.1";
+    let done = Command::new("sh").args(["-c", build]).current_dir(&room).output().expect("sh");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let words = ["libfabric 1.5", "does not give MPICH what it needs", "nothing meets them"];
+    refused(&run.output(&program, &[]), &words);
+}
+
+#[test]
+fn a_program_that_is_linked_to_no_mpi_does_not_choose_one() {
+    let _turn = alone();
+    let all = Mpi::all();
+    if let [one, other] = &all[..] {
+        let path = format!("{}:{}", one.path(), other.path());
+        let variables = [("PATH", &*path)];
+        let run = Run { weft: WEFT, ranks: 2, lab: None, options: &[], variables: &variables };
+        let output = run.output(Path::new("echo"), &["begun"]);
+        refused(&output, &["echo is not linked to an MPI", "--mpi"]);
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+/// Not refused, for nothing else than Weft is used, and said.
+#[test]
+fn without_the_right_to_raw_sockets_udp_serves_and_is_named() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    for mpi in Mpi::all() {
+        let options = ["--provider", &file.display().to_string()];
+        let run = Run { weft: WEFT, ranks: 2, lab: Some(&lab), options: &options, variables: &[] };
+        let whole = run.command(&steps(&mpi), &["50"]);
+        let mut without = Command::new("setpriv");
+        without.args(["--bounding-set", "-net_raw", "--inh-caps", "-net_raw"]);
+        without.arg(whole.get_program()).args(whole.get_args());
+        let output = without.output().expect("setpriv");
+        let (out, err) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && out.contains("@0 done"), "{}: {out}{err}", mpi.name);
+        for node in ["node0", "node1"] {
+            let told = err.lines().any(|line| {
+                let about = format!("weft mpirun: on {node}: packet:lan0: no right");
+                line.starts_with(&about) && line.contains("setcap cap_net_raw+ep")
+            });
+            assert!(told, "{}, {node}: {err}", mpi.name);
+        }
+        // Where only what needs the right is admitted, nothing can be used.
+        without.env("WEFT_LINKS", "packet,tso");
+        refused(&without.output().expect("setpriv"), &["on node0", "no link", "CAP_NET_RAW"]);
+    }
+}
+
+/// What the user's environment says for other jobs does not lead away from Weft: the program counts
+/// what Weft has done for it.
+#[test]
+fn settings_for_other_transports_do_not_lead_away_from_weft() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let file = file.display().to_string();
+    let options = ["--collectives", "--provider", &file];
+    let variables = [
+        ("FI_PROVIDER", "tcp"),
+        ("FI_PROVIDER_PATH", "/nowhere"),
+        ("MPIR_CVAR_CH4_NETMOD", "ucx"),
+        ("MPIR_CVAR_NOLOCAL", "0"),
+        ("OMPI_MCA_pml", "ob1"),
+        ("OMPI_MCA_mtl", "^ofi"),
+        ("OMPI_MCA_btl", "self,tcp"),
+    ];
+    for mpi in Mpi::all() {
+        let program = mpi.compile("collectives", &["collectives.c"], FOLDER);
+        let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &variables };
+        let output = run.output(&program, &["--seed", "3", "--rounds", "10", "--weft", "10"]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("collectives: good"), "{}: {said}{errors}", mpi.name);
     }
 }

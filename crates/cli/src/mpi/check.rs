@@ -11,6 +11,7 @@ use weft_sys::process::{self, Setup};
 use super::{Brand, Install, MpiError, Preload, Provider};
 use crate::CliError;
 use crate::output::json_line;
+use crate::run::leader;
 
 /// Arguments of `weft mpi-check`, which `weft mpirun` starts.
 #[derive(clap::Args, Debug)]
@@ -105,7 +106,16 @@ pub fn examine(
     let unusable = |why: String| MpiError::Unusable { node: site.name.clone(), why };
     let report: Report = serde_json::from_slice(&output.stdout).map_err(|_| {
         let last = said.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("it said nothing");
-        unusable(format!("the check ended with {}: {last}", output.status))
+        // Of another host, the way there is the first thing to look at.
+        let way = elsewhere.then(|| {
+            let (ssh, node) = (leader(), &site.name);
+            format!(
+                "; `{ssh} {node} weft --version` must work without a password, and show the same \
+                 version (WEFT_SSH and WEFT_REMOTE_EXE say how to get there)"
+            )
+        });
+        let way = way.unwrap_or_default();
+        unusable(format!("the check ended with {}: {last}{way}", output.status))
     })?;
     judge(&report, &logs(&said), site.needs_links).map_err(unusable)
 }
@@ -210,14 +220,6 @@ fn trouble(args: &Args) -> Option<String> {
         "libfabric {major}.{minor} ({library}) does not give {title} what it needs from the \
          provider {file}: {answer}; the provider's own words"
     ))
-}
-
-/// The words that bring a program to a host.
-pub fn over_ssh(host: &str) -> Vec<String> {
-    let ssh = weft::env::text("WEFT_SSH").unwrap_or("ssh".into());
-    let mut words: Vec<String> = ssh.split_whitespace().map(String::from).collect();
-    words.push(host.to_string());
-    words
 }
 
 /// A path as the user gave it, made whole, so that it holds in another directory.

@@ -10,6 +10,17 @@ use super::{Brand, Install, MpiError, Preload};
 use crate::CliError;
 use crate::lab::Lab;
 
+/// What keeps each launcher from asking a batch system (Slurm, PBS, ...) where ranks go and how to
+/// get there: within an allocation it would do so by itself, and take other nodes than those that
+/// were looked at. Those of Open MPI 5, then of Open MPI 4, then of Hydra.
+const BY_ITSELF: [(&str, &str); 5] = [
+    ("PRTE_MCA_ras", "^slurm,pbs,tm,lsf,gridengine,flux"),
+    ("PRTE_MCA_plm", "^slurm,tm,lsf,pals"),
+    ("OMPI_MCA_ras", "^slurm,tm,lsf,gridengine,alps"),
+    ("OMPI_MCA_plm", "^slurm,tm,lsf,alps"),
+    ("HYDRA_RMK", "user"),
+];
+
 /// Where ranks run, and how many on each place.
 #[derive(Debug)]
 pub enum Hosts<'a> {
@@ -58,6 +69,13 @@ impl Launch<'_> {
         let mut command = Command::new(&self.install.mpiexec);
         let mut setup = Setup::default();
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let way = if matches!(self.hosts, Hosts::Here) { "fork" } else { "ssh" };
+        for (name, value) in BY_ITSELF.into_iter().chain([("HYDRA_LAUNCHER", way)]) {
+            // Who sets it knows the place better.
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        }
         match self.install.brand {
             Brand::Mpich => self.prepare_hydra(&mut command),
             Brand::OpenMpi => self.prepare_openmpi(&mut command),
@@ -207,11 +225,11 @@ fn ways(lab: &Lab) -> Result<Vec<Way>, CliError> {
 mod tests {
     use super::*;
 
-    fn words(options: &[&str]) -> Vec<String> {
-        let install = Install::of(Brand::OpenMpi, (5, 0, 3), "mpiexec");
+    fn command(brand: Brand, hosts: Hosts<'_>, options: &[&str]) -> Command {
+        let install = Install::of(brand, (5, 0, 3), "mpiexec");
         let launch = Launch {
             install: &install,
-            hosts: Hosts::Here,
+            hosts,
             ranks: 10_000,
             variables: Vec::new(),
             preload: None,
@@ -220,7 +238,11 @@ mod tests {
             program: vec!["program".into()],
             bind: true,
         };
-        let (command, _) = launch.command().ok().unwrap();
+        launch.command().ok().unwrap().0
+    }
+
+    fn words(options: &[&str]) -> Vec<String> {
+        let command = command(Brand::OpenMpi, Hosts::Here, options);
         command.get_args().map(|a| a.to_string_lossy().into_owned()).collect()
     }
 
@@ -237,5 +259,23 @@ mod tests {
             assert_eq!(count(options, "bind-to"), 1, "{options:?}");
         }
         assert_eq!(count(&["--bind-to", "core"], "bind-to"), 1);
+    }
+
+    #[test]
+    fn no_batch_system_is_asked_for_nodes() {
+        let value = |command: &Command, name: &str| {
+            let found = command.get_envs().find(|(n, _)| *n == name)?.1?;
+            Some(found.to_string_lossy().into_owned())
+        };
+        let there = || Hosts::Remote { hosts: vec![("alpha".into(), 2)], agent: None };
+        for brand in Brand::ALL {
+            let (here, away) = (command(brand, Hosts::Here, &[]), command(brand, there(), &[]));
+            assert_eq!(value(&here, "HYDRA_LAUNCHER").as_deref(), Some("fork"));
+            assert_eq!(value(&away, "HYDRA_LAUNCHER").as_deref(), Some("ssh"));
+            for name in ["PRTE_MCA_ras", "PRTE_MCA_plm", "OMPI_MCA_ras", "OMPI_MCA_plm"] {
+                assert!(value(&here, name).is_some_and(|v| v.starts_with("^slurm")), "{name}");
+            }
+            assert_eq!(value(&away, "HYDRA_RMK").as_deref(), Some("user"));
+        }
     }
 }

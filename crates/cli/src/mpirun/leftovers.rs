@@ -3,7 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use weft_sys::process;
 
 /// Folders, and how the libraries' files in them begin. What a program keeps there itself is its
 /// own business.
@@ -21,13 +25,32 @@ pub struct Leftovers(BTreeSet<PathBuf>);
 impl Leftovers {
     /// Takes note of those that a process has mapped or open.
     pub fn note(&mut self, pid: u32) {
-        let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-        let maps = String::from_utf8_lossy(&maps);
-        let mapped = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
-        self.0.extend(mapped.filter_map(leftover));
-        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let open = open.filter_map(|entry| fs::read_link(entry.path()).ok());
-        self.0.extend(open.filter_map(|path| leftover(path.to_str()?)));
+        self.0.extend(used(pid).unwrap_or_default());
+    }
+
+    /// Takes note of those that have come since then, are this user's, and are used by nobody any
+    /// more: where a launcher ended the job by itself, or ended with it, nobody is left who could
+    /// tell whose they were. Where a process of this user that is as young as this one cannot be
+    /// looked at, there are none. Says whether there are such files that somebody uses.
+    pub fn note_orphans(&mut self, since: SystemTime) -> bool {
+        let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut found: BTreeSet<PathBuf> =
+            NAMES.iter().flat_map(|(folder, _)| new_in(folder, since)).collect();
+        let all = found.len();
+        if all == 0 {
+            return false;
+        }
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in entries.filter_map(|e| e.file_name().to_str()?.parse().ok()) {
+            match used(pid) {
+                Some(files) => found.retain(|file| !files.contains(file)),
+                None if is_ours(pid) && is_young(pid) => return false,
+                None => {}
+            }
+        }
+        let some_are_used = found.len() < all;
+        self.0.extend(found);
+        some_are_used
     }
 
     /// Removes what is left of them: to be called when the job has ended.
@@ -36,6 +59,46 @@ impl Leftovers {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Files of the libraries that a process has mapped or open; `None` where one may not look.
+fn used(pid: u32) -> Option<BTreeSet<PathBuf>> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let maps = String::from_utf8_lossy(&maps);
+    let mapped = maps.lines().filter_map(|line| leftover(&line[line.find('/')?..]));
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let open = open.filter_map(|entry| leftover(fs::read_link(entry.path()).ok()?.to_str()?));
+    Some(mapped.chain(open).collect())
+}
+
+/// Whether a process is there and this user's. One that has ended uses nothing.
+fn is_ours(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let value = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let own = rustix::process::geteuid().as_raw().to_string();
+    let ended = value("State:").is_none_or(|state| state.trim_start().starts_with(['Z', 'X']));
+    !ended && value("Uid:").is_some_and(|all| all.split_whitespace().any(|uid| uid == own))
+}
+
+/// Whether a process began no more than a minute before this one: those that have long been there,
+/// as agents that keep keys and may not be looked at, do not begin an MPI job now.
+fn is_young(pid: u32) -> bool {
+    const MINUTE: u64 = 60 * 100;
+    let own = process::start_time(std::process::id()).unwrap_or(0);
+    process::start_time(pid).is_some_and(|began| began + MINUTE >= own)
+}
+
+/// This user's files of the libraries in a folder that have changed since then.
+fn new_in(folder: &str, since: Duration) -> Vec<PathBuf> {
+    let own = rustix::process::geteuid().as_raw();
+    let entries = fs::read_dir(Path::new(folder)).into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let file = leftover(entry.path().to_str()?)?;
+        let about = fs::symlink_metadata(&file).ok()?;
+        let changed = Duration::new(about.ctime().try_into().ok()?, about.ctime_nsec() as u32);
+        (about.is_file() && about.uid() == own && changed >= since).then_some(file)
+    });
+    found.collect()
 }
 
 /// The file of this path, as `/proc` has it, if it is one of a library's and still has its name.
@@ -69,5 +132,25 @@ mod tests {
         ] {
             assert_eq!(leftover(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_file_is_an_orphan_when_nobody_uses_it_any_more() {
+        let path = PathBuf::from(format!("/dev/shm/mpich_weft-test-{}", std::process::id()));
+        // The kernel's clock for files is a tick behind.
+        let since = SystemTime::now() - Duration::from_secs(1);
+        let open = fs::File::create(&path).unwrap();
+        let orphans = |since| {
+            let mut all = Leftovers::default();
+            all.note_orphans(since);
+            all
+        };
+        assert!(!orphans(since).0.contains(&path));
+        drop(open);
+        assert!(!orphans(since + Duration::from_secs(3600)).0.contains(&path));
+        let found = orphans(since);
+        // Without root's rights there may be processes of ours that we may not look at.
+        assert!(found.0.contains(&path) || !rustix::process::geteuid().is_root());
+        fs::remove_file(path).unwrap();
     }
 }

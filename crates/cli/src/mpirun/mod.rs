@@ -22,11 +22,11 @@ use weft_sys::process::Setup;
 
 use crate::CliError;
 use crate::lab::{Lab, node_name};
-use crate::mpi::check::{Site, examine, over_ssh};
+use crate::mpi::check::{Site, examine};
 use crate::mpi::{
     Brand, Hosts, Install, Launch, MpiError, Preload, Provider, Transport, crowds, variables,
 };
-use crate::run::{Host, Map, hosts, open_lab, places, random_digits, seconds};
+use crate::run::{Host, Map, hosts, open_lab, places, random_digits, seconds, way_to};
 use board::Board;
 use errand::Errand;
 
@@ -197,6 +197,13 @@ fn show(command: &Command) {
     println!("{}", words.join(" "));
 }
 
+/// How many nodes the batch system has given, where they are several.
+fn allocated(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
+    let names = ["SLURM_JOB_NUM_NODES", "SLURM_NNODES"];
+    let count = names.into_iter().find_map(|name| variable(name)?.parse().ok());
+    count.filter(|nodes| *nodes > 1)
+}
+
 fn stage(args: &Args) -> Result<Stage, CliError> {
     let count = |room: &[Option<u32>]| -> Result<Vec<u32>, CliError> {
         let placed = places(args.ranks, room, Map::Block)?;
@@ -208,7 +215,15 @@ fn stage(args: &Args) -> Result<Stage, CliError> {
         let counts = count(&vec![None; lab.nodes() as usize])?;
         return Ok(Stage::Lab(lab, counts));
     }
-    let Some(list) = &args.hosts else { return Ok(Stage::Here) };
+    let Some(list) = &args.hosts else {
+        if let Some(nodes) = allocated(|name| std::env::var(name).ok()) {
+            eprintln!(
+                "weft mpirun: all ranks are on this node, one of {nodes} that Slurm has given: \
+                 --hosts names those to use, and srun starts ranks on all of them"
+            );
+        }
+        return Ok(Stage::Here);
+    };
     let list: Vec<Host> = hosts(list)?;
     let room: Vec<Option<u32>> = list.iter().map(|h| h.slots).collect();
     let counts = count(&room)?.into_iter();
@@ -254,7 +269,7 @@ impl Stage {
                 .iter()
                 .map(|(host, _)| Site {
                     name: host.clone(),
-                    prefix: over_ssh(host),
+                    prefix: way_to(host),
                     setup: Setup::default(),
                     needs_links: hosts.len() > 1,
                 })

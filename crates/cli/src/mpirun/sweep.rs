@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use weft_sys::process::{self, Setup};
 
@@ -63,13 +63,23 @@ pub struct Args {
 
 /// Guards until standard input ends, then sweeps.
 pub fn run(args: &Args) -> ExitCode {
+    // The clock of files is a tick behind.
+    let began = SystemTime::now() - Duration::from_millis(20);
     let _ = io::stdin().lock().read_to_end(&mut Vec::new());
     let limit = Instant::now() + LIMIT;
     let mut leftovers = Leftovers::default();
     while sweep(&args.mark, &mut leftovers) > 0 && Instant::now() < limit {
         std::thread::sleep(Duration::from_millis(10));
     }
-    leftovers.remove();
+    // The last of them may still be closing its files.
+    for _ in 0..10 {
+        let used = leftovers.note_orphans(began);
+        leftovers.remove();
+        if !used {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let _ = fs::remove_dir_all(&args.mark);
     ExitCode::SUCCESS
 }

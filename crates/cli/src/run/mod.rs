@@ -16,6 +16,7 @@ mod place;
 pub mod probe;
 mod remote;
 mod team;
+mod way;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -36,6 +37,7 @@ use team::{Post, Program, Team};
 pub use error::RunError;
 pub(crate) use place::{Host, Map, hosts, places};
 pub(crate) use team::ending;
+pub(crate) use way::{leader, way_to};
 
 /// The devices that a program can be told to use.
 const DEVICES: [&str; 4] = ["composite", "shm", "ether", "loopback"];

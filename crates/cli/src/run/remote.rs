@@ -4,7 +4,6 @@
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use weft_sys::process::{self, Setup};
@@ -13,6 +12,7 @@ use super::RunError;
 use super::agent::Start;
 use super::frames::{self, Frame, Kind};
 use super::team::Event;
+use super::way::{leader, way_to};
 
 /// The ranks on another host.
 pub struct Remote {
@@ -33,9 +33,8 @@ impl Remote {
     /// # Errors
     /// When the command that leads there cannot be started.
     pub(super) fn start(host: &str, start: &Start) -> Result<Remote, RunError> {
-        let ssh = weft::env::text("WEFT_SSH").unwrap_or_else(|| "ssh".to_string());
-        let mut words = ssh.split_whitespace();
-        let first = words.next().unwrap_or("ssh");
+        let (ssh, words) = (leader(), way_to(host));
+        let first = &words[0];
         let exe = match weft::env::text("WEFT_REMOTE_EXE") {
             Some(exe) => exe,
             None => std::env::current_exe()
@@ -46,13 +45,7 @@ impl Remote {
         let lost =
             |why: String| RunError::HostLost { host: host.to_string(), why, command: ssh.clone() };
         let mut command = Command::new(first);
-        command.args(words);
-        if is_ssh(first) {
-            // A question for a password would hang; an error says what to do.
-            command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
-            command.args(["-o", "ServerAliveInterval=5"]);
-        }
-        command.arg(host).arg(exe).arg("run-agent");
+        command.args(&words[1..]).arg(exe).arg("run-agent");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let setup = Setup { dies_with_parent: true, own_group: true, ..Setup::default() };
         let mut child = process::spawn(&mut command, setup)
@@ -151,26 +144,11 @@ impl Remote {
 }
 
 /// Whether a program is ssh and so takes its options, wherever it is.
-fn is_ssh(program: &str) -> bool {
-    Path::new(program).file_name().is_some_and(|name| name == "ssh")
-}
-
 impl Drop for Remote {
     fn drop(&mut self) {
         // The agent sees the end of its input and ends its ranks; the way there is then closed.
         let _ = frames::write(&mut self.to, Kind::Signal, 0, b"9");
         process::signal(self.child.id(), true, 15);
         let _ = self.child.wait();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ssh_is_known_by_its_file_name() {
-        assert!(["ssh", "/usr/bin/ssh", "./ssh"].into_iter().all(is_ssh));
-        assert!(!["", "/", "ssh-agent", "/opt/ssh/rsh"].into_iter().any(is_ssh));
     }
 }

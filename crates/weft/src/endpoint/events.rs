@@ -92,7 +92,7 @@ impl EndpointWork {
             // All is in the envelope. It comes this way where memory for messages is short.
             None if says_broken(&envelope) => {
                 self.take_broken(peer, &envelope);
-                self.take_unmatched(peer, &envelope, len, ticket);
+                self.take_unmatched(peer, envelope, len, ticket);
             }
             None if is_matched(envelope.kind) => {
                 self.keep(arrival, Unexpected::Announced { envelope, len, ticket });

@@ -136,9 +136,9 @@ impl Hand {
     fn with<R>(&mut self, out: &mut Sent, f: impl FnOnce(&mut Run, &mut Outlet<'_>) -> R) -> R {
         let mut team = Team::new(7, self.rank, (0..self.size).map(PeerId).collect());
         team.plan = self.plan;
-        let (mut paper, mut scratch) = (Paper::default(), Vec::new());
-        let mut outlet =
-            Outlet { device: &mut paper, team: &team, scratch: &mut scratch, now_ns: 0 };
+        let (mut paper, mut scratch, mut long) = (Paper::default(), Vec::new(), Vec::new());
+        let (device, scratch, long) = (&mut paper, &mut scratch, &mut long);
+        let mut outlet = Outlet { device, team: &team, scratch, long, now_ns: 0 };
         let result = f(&mut self.run, &mut outlet);
         // What it counts changes nothing.
         self.run.count = Count::default();

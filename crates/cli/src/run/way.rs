@@ -1,0 +1,49 @@
+//! The way to another host: ssh, or what `WEFT_SSH` names.
+
+use std::path::Path;
+
+/// What is started to get to other hosts.
+pub(crate) fn leader() -> String {
+    weft::env::text("WEFT_SSH").unwrap_or_else(|| "ssh".to_string())
+}
+
+/// The words of a command line that bring a program to a host.
+pub(crate) fn way_to(host: &str) -> Vec<String> {
+    words(&leader(), host)
+}
+
+fn words(leader: &str, host: &str) -> Vec<String> {
+    let mut words: Vec<String> = leader.split_whitespace().map(String::from).collect();
+    if words.is_empty() {
+        words.push("ssh".to_string());
+    }
+    if is_ssh(&words[0]) {
+        // A question for a password would hang; an error says what to do. Nor does a host that
+        // takes every connection away keep anybody waiting for minutes.
+        let options = ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5"];
+        words.push("-T".to_string());
+        words.extend(options.iter().flat_map(|o| ["-o".to_string(), (*o).to_string()]));
+    }
+    words.push(host.to_string());
+    words
+}
+
+fn is_ssh(program: &str) -> bool {
+    Path::new(program).file_name().is_some_and(|name| name == "ssh")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ssh_is_told_to_ask_nothing_and_nothing_else_is() {
+        assert!(["ssh", "/usr/bin/ssh", "./ssh"].into_iter().all(is_ssh));
+        assert!(!["", "/", "ssh-agent", "/opt/ssh/rsh"].into_iter().any(is_ssh));
+        for leader in ["ssh -p 22", "/usr/bin/ssh", " "] {
+            let words = words(leader, "alpha").join(" ");
+            assert!(words.contains(" -o BatchMode=yes ") && words.ends_with(" alpha"), "{words}");
+        }
+        assert_eq!(words("rsh -n", "alpha"), ["rsh", "-n", "alpha"]);
+    }
+}
