@@ -52,6 +52,17 @@ check_rust() {
     return 1
 }
 
+# What it takes to check that all compiles for aarch64; a machine that cannot have it does without.
+add_target() {
+    local target=aarch64-unknown-linux-gnu
+    have rustup || return 0
+    rustup target list --installed | grep -qx "$target" && return 0
+    say "adding the standard library for $target"
+    if ! timeout 300 rustup target add "$target" >/dev/null 2>&1; then
+        say "it cannot be had: the check for aarch64 is left out (is there a network?)"
+    fi
+}
+
 # One virtual environment for each library; made again when the wanted version changes.
 install_mpi() {
     local name=$1 version=$2 folder=.venv/$1
@@ -87,7 +98,11 @@ install_mpi4py_tests() {
 check_rust
 for part in "$@"; do
     case $part in
-    build | test) install_packages "$part" ;;
+    build) install_packages "$part" ;;
+    test)
+        install_packages "$part"
+        add_target
+        ;;
     test-mpi)
         install_packages "$part"
         install_mpi4py_tests
