@@ -27,27 +27,7 @@ pub fn read(
     at: usize,
     len: usize,
 ) -> io::Result<usize> {
-    let mut theirs = [EMPTY; MAX_PIECES];
-    let (their_count, their_len) = cut(numbers(remote), from as usize, len, &mut theirs);
-    let mut ours = [EMPTY; MAX_PIECES];
-    let (our_count, our_len) = cut(addresses(into), at, their_len, &mut ours);
-    if our_len == 0 {
-        return Ok(0);
-    }
-    // The kernel copies as much as both rows hold, so ours alone sets the limit.
-    // SAFETY: our pieces lie inside `into`, which vouches for being writable; both arrays have as
-    // many entries as is said. The remote addresses are checked by the kernel.
-    let done = unsafe {
-        libc::process_vm_readv(
-            pid as libc::pid_t,
-            ours.as_ptr(),
-            our_count as libc::c_ulong,
-            theirs.as_ptr(),
-            their_count as libc::c_ulong,
-            0,
-        )
-    };
-    usize::try_from(done).map_err(|_| io::Error::last_os_error())
+    copy(libc::process_vm_readv, pid, (remote, from), (into, at), len)
 }
 
 /// Copies up to `len` bytes of `from`, from byte `at` on, into process `pid`, and says how many:
@@ -64,18 +44,42 @@ pub fn write(
     at: usize,
     len: usize,
 ) -> io::Result<usize> {
-    let mut ours = [EMPTY; MAX_PIECES];
-    let (our_count, our_len) = cut(addresses(from), at, len, &mut ours);
+    copy(libc::process_vm_writev, pid, (remote, to), (from, at), len)
+}
+
+/// `process_vm_readv` or `process_vm_writev`.
+type Call = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> libc::ssize_t;
+
+/// One of the two calls, for up to `len` bytes of both rows, each from a byte of its own on.
+fn copy(
+    call: Call,
+    pid: u32,
+    (remote, from): (&[Remote], u64),
+    (buf, at): (&Buf, usize),
+    len: usize,
+) -> io::Result<usize> {
     let mut theirs = [EMPTY; MAX_PIECES];
-    let (their_count, their_len) = cut(numbers(remote), to as usize, our_len, &mut theirs);
-    if their_len == 0 {
+    let row = remote.iter().map(|&(addr, len)| (addr as usize, len as usize));
+    let (their_count, their_len) = cut(row, from as usize, len, &mut theirs);
+    let mut ours = [EMPTY; MAX_PIECES];
+    let row = buf.pieces().map(|piece| (piece.addr(), piece.len()));
+    let (our_count, our_len) = cut(row, at, their_len, &mut ours);
+    if our_len == 0 {
         return Ok(0);
     }
-    // SAFETY: our pieces lie inside `from`, which vouches for being readable; both arrays have as
-    // many entries as is said. The remote addresses are checked by the kernel, and are that
-    // process's own concern: it has asked for the bytes there.
+    // The kernel copies as much as both rows hold, so ours alone sets the limit.
+    // SAFETY: our pieces lie inside `buf`, which vouches for being readable and writable; both
+    // arrays have as many entries as is said. The remote addresses are checked by the kernel, and
+    // what is written there is that process's own concern: it has asked for the bytes.
     let done = unsafe {
-        libc::process_vm_writev(
+        call(
             pid as libc::pid_t,
             ours.as_ptr(),
             our_count as libc::c_ulong,
@@ -85,14 +89,6 @@ pub fn write(
         )
     };
     usize::try_from(done).map_err(|_| io::Error::last_os_error())
-}
-
-fn numbers(row: &[Remote]) -> impl Iterator<Item = (usize, usize)> + '_ {
-    row.iter().map(|&(addr, len)| (addr as usize, len as usize))
-}
-
-fn addresses(buf: &Buf) -> impl Iterator<Item = (usize, usize)> + '_ {
-    buf.pieces().map(|piece| (piece.addr(), piece.len()))
 }
 
 const EMPTY: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };

@@ -52,11 +52,16 @@ impl Shm {
         if now_ns >= self.next_look_ns {
             self.look();
         }
-        let goes_on = !self.pulls.is_empty() || !self.streams.is_empty() || !self.helps.is_empty();
-        if goes_on || self.backlogs > 0 {
+        if self.copies() || !self.streams.is_empty() || self.backlogs > 0 {
             self.progress();
         }
         !self.queued.is_empty() && self.next_queued() || self.scan()
+    }
+
+    /// Whether there are large messages that this process copies, for itself or for a peer.
+    #[inline]
+    fn copies(&self) -> bool {
+        !self.pulls.is_empty() || !self.helps.is_empty()
     }
 
     /// Prepares for the owner's sleep; whether there is nothing to do.
@@ -67,7 +72,7 @@ impl Shm {
         };
         let calm = self.quiet && self.due == 0 && self.streams.is_empty() && self.backlogs == 0;
         let empty = if calm && self.bell.bell.arm_noting(sleep) {
-            self.queued.is_empty() && self.pulls.is_empty() && self.helps.is_empty()
+            self.queued.is_empty() && !self.copies()
         } else {
             self.bell.bell.arm(sleep);
             self.nothing_to_do()
@@ -427,7 +432,7 @@ impl Shm {
 
     /// Whether the owner may sleep, the bell being armed already.
     pub(super) fn nothing_to_do(&mut self) -> bool {
-        if !self.queued.is_empty() || !self.pulls.is_empty() || !self.helps.is_empty() {
+        if !self.queued.is_empty() || self.copies() {
             return false;
         }
         for at in 0..self.peers.len() {
