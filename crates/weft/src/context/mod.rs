@@ -149,14 +149,20 @@ impl Context {
         reserved.map(|()| work)
     }
 
-    /// Room for a message, if there is some now: otherwise `None`, and a later receive will make
-    /// some.
+    /// Room for a message, if there is some now: otherwise `None`. Messages that arrive meanwhile
+    /// are put aside, as in [`Context::reserve`].
     ///
     /// # Errors
     /// As for [`Context::reserve`].
     pub fn try_reserve(&mut self, peer: u32, len: usize) -> Result<Option<SendBuf<'_>>, Error> {
-        let mut work = self.station().lock();
-        match work.reserve(PeerId(peer), len) {
+        let (mut work, peer) = (self.station().lock(), PeerId(peer));
+        // Who calls this again and again keeps the tender away, and so has to make progress here:
+        // it would answer nobody else, and be taken for dead.
+        let reserved = work.reserve(peer, len).or_else(|| {
+            work.tend(now_ns());
+            work.reserve(peer, len)
+        });
+        match reserved {
             Some(result) => result.map(|()| Some(SendBuf::new(work, len))),
             None => Ok(None),
         }
