@@ -191,6 +191,7 @@ unsafe extern "C" fn sreadfrom(
             // SAFETY: as for `readfrom`.
             match unsafe { queue.take(into.cast(), room, sources) } {
                 Ok(taken) => taken.map(Ok),
+                Err(Fail::AGAIN) => None,
                 Err(fail) => Some(Err(fail)),
             }
         };

@@ -51,6 +51,7 @@ struct Inner {
     items: VecDeque<Item>,
     texts: VecDeque<CString>,
     texts_gone: i32,
+    gives_way: bool,
 }
 
 /// The entries, shared by the queue's handle and its endpoints.
@@ -84,6 +85,16 @@ impl Queue {
         self.sources.notify();
     }
 
+    /// The next look finds nothing, whatever there is.
+    ///
+    /// What a rank of MPICH says to itself goes by memory that it looks at after the network, when
+    /// it waits for operations on windows to end. So what came from others after a message was sent
+    /// would be done before what the rank had asked of itself before that; programs take the other
+    /// order for granted (a queue of processes that wait for a lock lost members).
+    pub fn give_way(&self) {
+        self.inner.enter().gives_way = true;
+    }
+
     /// Whether there is something.
     pub fn any(&self) -> bool {
         !self.inner.enter().items.is_empty()
@@ -97,7 +108,7 @@ impl Queue {
     /// Moves up to `count` entries to the caller; `None` if there are none.
     ///
     /// # Errors
-    /// [`Fail::AVAIL`] if the first is a failure.
+    /// [`Fail::AVAIL`] if the first is a failure; [`Fail::AGAIN`] after [`Queue::give_way`].
     ///
     /// # Safety
     /// `into` has room for `count` entries of the queue's format, and `sources`, unless null, for
@@ -110,6 +121,9 @@ impl Queue {
         sources: *mut fi_addr_t,
     ) -> Result<Option<usize>, Fail> {
         let mut inner = self.inner.enter();
+        if std::mem::take(&mut inner.gives_way) {
+            return Err(Fail::AGAIN);
+        }
         if inner.items.is_empty() {
             return Ok(None);
         }

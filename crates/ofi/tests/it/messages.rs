@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use weft_fi::abi::*;
 
 use crate::library::library;
-use crate::net::{Done, Net, Wishes, context, ok, posted};
+use crate::net::{Done, Net, Wishes, context, look, ok, posted};
 use crate::op;
 
 const SIZES: [usize; 9] = [0, 1, 8, 100, 4096, 16_384, 20_000, 300_000, 3_000_000];
@@ -406,6 +406,36 @@ fn a_delivered_message_is_not_told_before_it_is_taken() {
     posted(op!(b.ep, tagged.recv, to, 300_000, null_mut(), 0, 9, 0, context(4)));
     assert_eq!(net.done(b.receive).len, 10_000);
     assert_eq!(into[..10_000], copy);
+}
+
+#[test]
+fn after_a_delivered_message_the_first_look_finds_nothing() {
+    let Some(library) = library() else { return };
+    let net = Net::new(library, 2, Wishes::default());
+    let (a, b) = (&net.nodes[0], &net.nodes[1]);
+    let mut into = 0u64;
+    let message = fi_msg_tagged {
+        msg_iov: null_mut(),
+        desc: null_mut(),
+        iov_count: 0,
+        addr: 1,
+        tag: 9,
+        ignore: 0,
+        context: context(3),
+        data: 0,
+    };
+    for round in 1..10u64 {
+        let (from, to) = (std::ptr::from_ref(&round).cast(), std::ptr::from_mut(&mut into).cast());
+        posted(op!(a.ep, tagged.recv, to, 8, null_mut(), 1, 7, 0, context(1)));
+        posted(op!(b.ep, tagged.send, from, 8, null_mut(), 0, 7, context(2)));
+        net.counts(a.counters[1], round);
+        posted(op!(a.ep, tagged.sendmsg, &message, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+        assert!(matches!(look(a.receive), Ok(None)), "the caller has time for something else");
+        let (done, _) = look(a.receive).unwrap().expect("what came before");
+        assert_eq!(done.op_context, context(1));
+        net.done(a.transmit);
+        net.done(b.transmit);
+    }
 }
 
 #[test]

@@ -340,6 +340,11 @@ impl Device for Ether {
         }
     }
 
+    #[inline]
+    fn expect_more(&mut self, _peer: PeerId) {
+        self.company.expect();
+    }
+
     fn announce(
         &mut self,
         peer: PeerId,
