@@ -226,13 +226,6 @@ impl Device for Composite {
         self.device(peer)?.send(peer, envelope, payload)
     }
 
-    #[inline]
-    fn expect_more(&mut self, peer: PeerId) {
-        if let Some(at) = self.of(peer) {
-            self.devices[at].expect_more(peer);
-        }
-    }
-
     fn announce(
         &mut self,
         peer: PeerId,

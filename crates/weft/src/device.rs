@@ -206,9 +206,6 @@ pub trait Device: Send {
     /// As for [`Device::reserve`].
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError>;
 
-    /// Another message to `peer` comes right behind the next one: they may share a frame.
-    fn expect_more(&mut self, _peer: PeerId) {}
-
     /// Announces a message whose payload stays in `payload` until the peer has pulled it; `op` then
     /// ends in [`Event::Done`].
     ///

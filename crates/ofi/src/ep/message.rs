@@ -197,7 +197,6 @@ impl Ep {
             let group = state.groups.begin(context, mark, 2);
             let own = Cookie { context, mark: mark.part(group).0 };
             let behind = Cookie { context: 0, mark: mark.part(group).probe().0 };
-            turn.expect_more(peer);
             let sent = turn.send_delivered(peer, &envelope, buf, Some(own)).map_err(|e| {
                 state.groups.drop(group);
                 self.lost(state, &e)

@@ -271,11 +271,6 @@ impl EndpointWork {
     /// not be told so, for it may write it anew.
     fn give(&mut self, peer: PeerId, op: u64, given: Given) {
         let Given { memory, seen, share } = given;
-        if memory.is_empty() {
-            // Who asks for nothing wants to know that what it sent before has come: the program is
-            // about to look at that, and its answer may go along.
-            self.device.expect_more(peer);
-        }
         match self.send(peer, &heading(op, 0), Outgoing::Kept(&memory)) {
             Ok(Started::Ended) => self.remote.given(&mut self.ops, peer, Some(seen), share),
             Ok(Started::Slot(slot)) => {

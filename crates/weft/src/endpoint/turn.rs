@@ -167,11 +167,6 @@ impl Turn<'_> {
         self.start(peer, envelope, Outgoing::Delivered(buf), cookie)
     }
 
-    /// Something to the same peer is started right behind the next thing: they may go together.
-    pub fn expect_more(&mut self, peer: u32) {
-        self.work.device.expect_more(PeerId(peer));
-    }
-
     /// Whether a message of `len` bytes to `peer` is long: its payload is fetched by the receiver.
     #[inline]
     pub fn is_long(&self, peer: u32, len: usize) -> bool {

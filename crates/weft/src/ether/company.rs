@@ -34,36 +34,24 @@ pub(super) struct Company {
     /// Bytes of them that have gone, and that wait.
     gone: usize,
     waiting: usize,
-    /// The next message waits for the one behind it.
-    expects: bool,
 }
 
 impl Company {
     pub(super) fn new() -> Company {
-        Company { messages: 0, to: PeerId(u32::MAX), row: 0, gone: 0, waiting: 0, expects: false }
+        Company { messages: 0, to: PeerId(u32::MAX), row: 0, gone: 0, waiting: 0 }
     }
 
     /// Whether the next message goes at once if it is for `peer`.
     #[inline]
     pub(super) fn is_alone(&self, peer: PeerId) -> bool {
-        !self.expects && self.messages < ALONE_MAX && (peer != self.to || self.row < ROW_MAX)
-    }
-
-    /// The next message has one behind it, and goes with that.
-    #[inline]
-    pub(super) fn expect(&mut self) {
-        self.expects = true;
+        self.messages < ALONE_MAX && (peer != self.to || self.row < ROW_MAX)
     }
 
     /// A message of `len` bytes for `peer` is to be sent: whether to send now what waits.
     #[inline]
     pub(super) fn joins(&mut self, peer: PeerId, len: usize) -> bool {
-        self.waiting += len + size_of::<Envelope>();
-        if std::mem::take(&mut self.expects) {
-            // The two count as one.
-            return false;
-        }
         let alone = self.is_alone(peer);
+        self.waiting += len + size_of::<Envelope>();
         self.count(peer);
         let enough = (GROWTH * self.gone).clamp(FULL_FRAME, FULL_BURST);
         alone || self.waiting >= enough
@@ -88,7 +76,6 @@ impl Company {
     pub(super) fn goes(&mut self) {
         self.gone += self.waiting;
         self.waiting = 0;
-        self.expects = false;
     }
 
     /// A new frame has come. Who answers each as it comes, and only that, is in no hurry.
@@ -105,7 +92,6 @@ impl Company {
         self.messages = 0;
         self.row = 0;
         self.gone = 0;
-        self.expects = false;
     }
 }
 
@@ -133,19 +119,6 @@ mod tests {
         assert_eq!(sent(&mut company, 32, KIB, |_| 1), [1, 2, 18]);
         company.looked();
         assert_eq!(sent(&mut company, 3, KIB, |_| 1), [1, 2]);
-    }
-
-    #[test]
-    fn one_that_is_followed_waits_for_the_next() {
-        let mut company = Company::new();
-        for _ in 0..2 {
-            company.expect();
-            assert!(!company.is_alone(PeerId(1)));
-            assert_eq!(sent(&mut company, 2, 8, |_| 1), [2]);
-        }
-        company.expect();
-        company.looked();
-        assert!(company.is_alone(PeerId(1)), "nothing came behind");
     }
 
     #[test]

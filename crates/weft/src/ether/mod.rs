@@ -340,11 +340,6 @@ impl Device for Ether {
         }
     }
 
-    #[inline]
-    fn expect_more(&mut self, _peer: PeerId) {
-        self.company.expect();
-    }
-
     fn announce(
         &mut self,
         peer: PeerId,
