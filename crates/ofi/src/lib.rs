@@ -14,7 +14,7 @@
 //! | `poll` | several queues and counters looked at as one | `fi_poll_open` |
 //! | `abroad` | whether the process has to do with other nodes | |
 //! | `collectives` | groups on an endpoint, for `libweft-mpi.so` | |
-//! | `ep` | the endpoint: messages, tagged messages, remote memory, atomics | `fi_endpoint` |
+//! | `ep` | the endpoint: messages, remote memory, atomics, groups | `fi_endpoint` |
 //!
 //! An endpoint here is one of [`weft::endpoint`], with two additions: where an operation's end is
 //! told (a completion queue, counters), and in what words.

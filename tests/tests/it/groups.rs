@@ -50,12 +50,12 @@ fn endpoints(mut devices: Vec<Box<dyn Device>>, addresses: &[Address]) -> Vec<En
     devices.into_iter().enumerate().map(endpoint).collect()
 }
 
-fn ether(count: usize, fault: Option<&str>) -> Vec<Endpoint> {
+pub(super) fn ether(count: usize, fault: Option<&str>) -> Vec<Endpoint> {
     ether_on(&(0..count as u64).collect::<Vec<_>>(), fault)
 }
 
 /// As [`ether`]; `nodes` says which node each claims to be on.
-fn ether_on(nodes: &[u64], fault: Option<&str>) -> Vec<Endpoint> {
+pub(super) fn ether_on(nodes: &[u64], fault: Option<&str>) -> Vec<Endpoint> {
     let hub = MemoryHub::new(1500, 4096);
     let mut devices: Vec<Box<dyn Device>> = Vec::new();
     let mut addresses = Vec::new();
@@ -92,7 +92,7 @@ fn ether_on_two(count: usize, fault: &str) -> Vec<Endpoint> {
     endpoints(devices, &addresses)
 }
 
-fn shm(count: usize) -> Vec<Endpoint> {
+pub(super) fn shm(count: usize) -> Vec<Endpoint> {
     let mut devices: Vec<Box<dyn Device>> = Vec::new();
     let mut addresses = Vec::new();
     for _ in 0..count {
@@ -104,12 +104,12 @@ fn shm(count: usize) -> Vec<Endpoint> {
     endpoints(devices, &addresses)
 }
 
-fn way(name: &str) -> GroupOptions {
+pub(super) fn way(name: &str) -> GroupOptions {
     GroupOptions { way: name.parse::<Way>().unwrap(), ..GroupOptions::default() }
 }
 
 /// Runs `f` for every endpoint in a thread of its own.
-fn each(endpoints: Vec<Endpoint>, f: impl Fn(&Endpoint) + Sync) {
+pub(super) fn each(endpoints: Vec<Endpoint>, f: impl Fn(&Endpoint) + Sync) {
     thread::scope(|scope| {
         for endpoint in endpoints {
             let f = &f;
@@ -142,7 +142,7 @@ fn zeros(count: usize) -> Vec<AtomicU64> {
     (0..count).map(|_| AtomicU64::new(0)).collect()
 }
 
-fn counter(endpoint: &Endpoint, name: &str) -> u64 {
+pub(super) fn counter(endpoint: &Endpoint, name: &str) -> u64 {
     let counters = endpoint.counters();
     let found = counters.iter().find(|(known, _)| known == name);
     found.unwrap_or_else(|| panic!("no counter {name} in {counters:?}")).1

@@ -6,6 +6,7 @@ mod collectives;
 mod devices;
 mod groups;
 mod hosts;
+mod joint;
 mod links;
 mod long_frames;
 mod mpi;

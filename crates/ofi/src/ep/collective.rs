@@ -1,5 +1,6 @@
-//! Collective operations: groups that an endpoint joins, and what their members do together. Each
-//! operation is one of Weft's over messages, so that several may be under way at once.
+//! Collective operations: groups that an endpoint joins, and what their members do together.
+//! Barriers and broadcasts are those of Weft's groups, all else goes by messages; several may be
+//! under way at once.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Weak};
@@ -35,8 +36,15 @@ pub struct Circle {
     seat: Seat,
     /// The members' numbers in the address vector.
     numbers: Vec<fi_addr_t>,
-    /// Where the end of joining is told.
-    join: Option<(Arc<Events>, usize, usize)>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// It is being joined: where the end of that is told, of which group, and the context.
+    Joining(Arc<Events>, usize, usize),
+    Joined,
+    /// It was closed before: the place is kept until joining has ended.
+    Closed,
 }
 
 /// The groups of an endpoint.
@@ -50,15 +58,38 @@ pub struct Circles {
 impl Circles {
     fn at(&self, address: fi_addr_t) -> Result<&Circle, Fail> {
         let at = address.checked_sub(GROUPS).and_then(|at| usize::try_from(at).ok());
-        let found = at.and_then(|at| self.list.get(at)).and_then(Option::as_ref);
-        found.ok_or(Fail::INVAL)
+        let circle = at.and_then(|at| self.list.get(at)).and_then(Option::as_ref);
+        let circle = circle.ok_or(Fail::INVAL)?;
+        match circle.stage {
+            Stage::Joined => Ok(circle),
+            Stage::Joining(..) => Err(Fail::BAD_STATE),
+            Stage::Closed => Err(Fail::INVAL),
+        }
+    }
+
+    /// Takes a group out that was closed; `None` where that was done before.
+    fn close(&mut self, at: usize) -> Option<Seat> {
+        let place = self.list.get_mut(at)?;
+        let circle = place.as_mut()?;
+        let seat = circle.seat;
+        match circle.stage {
+            Stage::Joining(..) => circle.stage = Stage::Closed,
+            Stage::Joined => *place = None,
+            Stage::Closed => return None,
+        }
+        Some(seat)
     }
 
     /// An endpoint has joined a group, or failed to.
     #[cold]
     pub fn joined(&mut self, at: usize, result: Result<(), Error>) {
-        let Some(Some(circle)) = self.list.get_mut(at) else { return };
-        let Some((events, fid, context)) = circle.join.take() else { return };
+        let Some(place) = self.list.get_mut(at) else { return };
+        let stage =
+            place.as_mut().map(|circle| std::mem::replace(&mut circle.stage, Stage::Joined));
+        let Some(Stage::Joining(events, fid, context)) = stage else {
+            *place = None;
+            return;
+        };
         let (fid, context) = (
             std::ptr::with_exposed_provenance_mut(fid),
             std::ptr::with_exposed_provenance_mut(context),
@@ -148,7 +179,8 @@ pub unsafe extern "C" fn join(
             (times as u64, peers)
         });
         let (id, peers) = (hash(members, &own.to_le_bytes()).max(1), peers?);
-        let group = Group::with_id(&ep.live.endpoint, &peers, id, &GroupOptions::default());
+        let options = GroupOptions::from_env();
+        let group = options.and_then(|all| Group::with_id(&ep.live.endpoint, &peers, id, &all));
         let seat = group.map_err(|error| {
             log(Level::Warn, Part::EpCtrl, format_args!("{error}"));
             Fail::INVAL
@@ -176,8 +208,8 @@ fn start(
         let fi_addr = GROUPS + at as u64;
         let handle = fid_group { fid: head(FI_CLASS_MC, context, &GROUP_OPS), fi_addr };
         let joined = give(Joined { handle, live: Arc::downgrade(&ep.live), at });
-        let told = (events, joined.expose_provenance(), context.expose_provenance());
-        list[at] = Some(Circle { seat, numbers, join: Some(told) });
+        let (fid, about) = (joined.expose_provenance(), context.expose_provenance());
+        list[at] = Some(Circle { seat, numbers, stage: Stage::Joining(events, fid, about) });
         let mark = Mark::new(Kind::Atomic, false).joining(at as u32);
         let cookie = Cookie { context: 0, mark: mark.0 };
         let nothing = (Buf::empty(), Buf::from_vec(vec![0]));
@@ -186,21 +218,24 @@ fn start(
     })
 }
 
-/// Leaves a group, once the others do not need this member any more.
+/// Leaves a group; what has not ended in it ends in errors, at the others as well. The group goes
+/// on for as long as they need this member, and nobody waits for that here.
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     call(|| {
         // SAFETY: the handle of a group that is open, and no longer used.
         let joined = unsafe { take::<Joined, _>(fid) };
         let Some(live) = joined.live.upgrade() else { return Ok(()) };
-        let circle = live.turn(|_, state| state.circles.list[joined.at].take());
-        if let Some(circle) = circle {
-            drop(circle.seat.on(&live.endpoint));
-        }
+        live.turn(|turn, state| {
+            if let Some(seat) = state.circles.close(joined.at) {
+                turn.leave(seat);
+            }
+        });
         Ok(())
     })
 }
 
-/// A barrier: nobody has the result before all have given something.
+/// By which all learn that all have joined, by messages, for datagrams to who has not joined are
+/// lost: nobody has the result before all have given something.
 fn meeting() -> Collective {
     let operator = Operator::new(AtomicOp::BitOr, Scalar::U8);
     Collective::reducing(What::Allreduce, operator.expect("bytes have bits"), 1)
@@ -247,17 +282,35 @@ impl Ep {
         let cookie = Cookie { context: context_of(request.context), mark: mark.0 };
         self.live.turn(|turn, state| {
             let circle = state.circles.at(request.address)?;
-            if circle.join.is_some() {
-                return Err(Fail::BAD_STATE);
-            }
             // SAFETY: the caller's promise.
-            let (collective, memory) = unsafe { plan(circle, request, from, into, count)? };
-            turn.collective(circle.seat, &collective, memory, cookie).map_err(Fail::from)
+            match unsafe { plan(circle, request, from, into, count)? } {
+                Plan::Barrier => turn.barrier(circle.seat, cookie),
+                Plan::Broadcast { root, buf } => {
+                    turn.broadcast(circle.seat, root, buf, cookie).map_err(Fail::from)?;
+                }
+                Plan::Messages(collective, memory) => {
+                    turn.collective(circle.seat, &collective, memory, cookie)
+                        .map_err(Fail::from)?;
+                }
+            }
+            Ok(())
         })
     }
 }
 
-/// What is done, and with which memory: what is read, and what is filled or changed.
+/// How an operation is done.
+enum Plan {
+    Barrier,
+    /// The root's memory goes to all.
+    Broadcast {
+        root: u32,
+        buf: Buf,
+    },
+    /// With the memory that is read, and that which is filled or changed.
+    Messages(Collective, (Buf, Buf)),
+}
+
+/// What is done, and with which memory.
 ///
 /// # Safety
 /// As for [`Ep::collect`].
@@ -267,9 +320,9 @@ unsafe fn plan(
     from: *const c_void,
     into: *mut c_void,
     count: usize,
-) -> Result<(Collective, (Buf, Buf)), Fail> {
+) -> Result<Plan, Fail> {
     if request.coll == FI_BARRIER {
-        return Ok((meeting(), (Buf::empty(), Buf::from_vec(vec![0]))));
+        return Ok(Plan::Barrier);
     }
     let unit = scalar(request.datatype).ok_or(Fail::NOT_SUPPORTED)?.size();
     let (own, size) = (circle.seat.rank(), circle.seat.size() as usize);
@@ -292,10 +345,8 @@ unsafe fn plan(
         }
         memory(into, block)
     };
-    Ok(match request.coll {
-        FI_BROADCAST => {
-            (moving(What::Broadcast { root: root()? }), (Buf::empty(), memory(from, block)))
-        }
+    let (collective, memory) = match request.coll {
+        FI_BROADCAST => return Ok(Plan::Broadcast { root: root()?, buf: memory(from, block) }),
         FI_ALLTOALL => (moving(What::Alltoall), (memory(from, all), memory(into, all))),
         FI_ALLGATHER => (moving(What::Allgather), (memory(from, block), memory(into, all))),
         FI_SCATTER => {
@@ -325,7 +376,8 @@ unsafe fn plan(
             (collective, (Buf::empty(), work))
         }
         _ => return Err(Fail::NOT_SUPPORTED),
-    })
+    };
+    Ok(Plan::Messages(collective, memory))
 }
 
 /// `fi_query_collective`.

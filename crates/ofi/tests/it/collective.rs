@@ -6,31 +6,33 @@ use std::ptr::null_mut;
 use weft_fi::abi::*;
 
 use crate::library::library;
-use crate::net::{Net, Node, Wishes, close, context, ok, posted};
+use crate::net::{Net, Node, Wishes, close, context, ok};
 use crate::op;
 
 const COUNT: usize = 4;
 
-fn net() -> Option<Net> {
+pub fn net() -> Option<Net> {
     let library = library()?;
     let usual = Wishes::default();
     Some(Net::new(library, COUNT, Wishes { caps: usual.caps | FI_COLLECTIVE, ..usual }))
 }
 
 /// Calls a function of an endpoint's table of collective operations.
+#[macro_export]
 macro_rules! collective {
     ($node:expr, $name:ident, $($argument:expr),*) => {{
         // SAFETY: an enabled endpoint, whose table has this layout; memory stays until the end.
+        #[allow(clippy::macro_metavars_in_unsafe)]
         let code = unsafe {
             let table = (*$node.ep).collective.cast::<fi_collective_ops>();
             ((*table).$name.expect("the function"))($node.ep, $($argument),*)
         };
-        posted(code)
+        $crate::net::posted(code)
     }};
 }
 
 /// A set of the addresses with these numbers at node `at`.
-fn set(net: &Net, at: usize, numbers: &[u64]) -> *mut fid_av_set {
+pub fn set(net: &Net, at: usize, numbers: &[u64]) -> *mut fid_av_set {
     let mut attr = fi_av_set_attr {
         count: numbers.len(),
         start_addr: FI_ADDR_NOTAVAIL,
@@ -51,32 +53,40 @@ fn members(set: *mut fid_av_set) -> usize {
     (0..COUNT as u64).filter(|number| op!(set, ops.remove, *number) == 0).count()
 }
 
+/// Begins to join the group of a set's members at node `at`.
+pub fn start_join(net: &Net, at: usize, set: *mut fid_av_set) -> *mut fid_group {
+    let address = fi_collective_addr { set, coll_addr: FI_ADDR_NOTAVAIL };
+    let (address, mut mc) = ((&raw const address).cast::<c_void>(), null_mut());
+    let ep = net.nodes[at].ep;
+    ok(op!(ep, cm.join, address, FI_COLLECTIVE, &mut mc, context(at + 100)));
+    mc.cast()
+}
+
+/// Waits until node `at` has joined a group.
+pub fn event(net: &Net, at: usize, group: *mut fid_group) {
+    // SAFETY: zero is a value of all its fields.
+    let (mut event, mut entry) = (0, unsafe { std::mem::zeroed::<fi_eq_entry>() });
+    let (into, len) = ((&raw mut entry).cast(), size_of::<fi_eq_entry>());
+    // To wait for it is enough: nobody reads a completion queue meanwhile.
+    let events = net.nodes[at].events;
+    assert_eq!(op!(events, ops.sread, &mut event, into, len, 60_000, 0), len as isize);
+    assert_eq!((event, entry.context), (FI_JOIN_COMPLETE, context(at + 100)));
+    assert_eq!(entry.fid, group.cast());
+}
+
 /// Joins a group of these numbers at all of them; gives the group at each.
-fn join(net: &Net, numbers: &[u64]) -> Vec<(usize, *mut fid_group)> {
+pub fn join(net: &Net, numbers: &[u64]) -> Vec<(usize, *mut fid_group)> {
     let mut joined = Vec::new();
     for &number in numbers {
         let (at, set) = (number as usize, set(net, number as usize, numbers));
-        let address = fi_collective_addr { set, coll_addr: FI_ADDR_NOTAVAIL };
-        let (address, mut mc) = ((&raw const address).cast::<c_void>(), null_mut());
-        let ep = net.nodes[at].ep;
-        ok(op!(ep, cm.join, address, FI_COLLECTIVE, &mut mc, context(at + 100)));
+        joined.push((at, start_join(net, at, set)));
         ok(close(set));
-        joined.push((at, mc.cast::<fid_group>()));
     }
-    for (at, group) in &joined {
-        // SAFETY: zero is a value of all its fields.
-        let (mut event, mut entry) = (0, unsafe { std::mem::zeroed::<fi_eq_entry>() });
-        let (into, len) = ((&raw mut entry).cast(), size_of::<fi_eq_entry>());
-        let events = net.nodes[*at].events;
-        // To wait for it is enough: nobody reads a completion queue meanwhile.
-        assert_eq!(op!(events, ops.sread, &mut event, into, len, 60_000, 0), len as isize);
-        assert_eq!((event, entry.context), (FI_JOIN_COMPLETE, context(at + 100)));
-        assert_eq!(entry.fid, group.cast());
-    }
+    joined.iter().for_each(|(at, group)| event(net, *at, *group));
     joined
 }
 
-fn address(group: *mut fid_group) -> u64 {
+pub fn address(group: *mut fid_group) -> u64 {
     // SAFETY: an open group.
     unsafe { (*group).fi_addr }
 }

@@ -20,7 +20,7 @@ const VICTIM: u64 = 1;
 const OTHER: u64 = 2;
 
 /// The next failure in each of the queues, by its context, with its text.
-fn failures(net: &Net, queue: *mut fid_cq, count: usize) -> HashMap<usize, (i32, String)> {
+pub fn failures(net: &Net, queue: *mut fid_cq, count: usize) -> HashMap<usize, (i32, String)> {
     let mut found = HashMap::new();
     while found.len() < count {
         let failed = net.failed(queue);

@@ -6,6 +6,7 @@ mod atomics;
 mod collective;
 mod deaths;
 mod formats;
+mod groups;
 mod info;
 mod library;
 mod load;

@@ -25,6 +25,8 @@ pub enum Place {
     OneNode,
     /// Each on a node of its own.
     Ethernet,
+    /// On so many nodes, in turn.
+    Nodes(usize),
 }
 
 /// This process's role, if it plays one.
@@ -69,9 +71,10 @@ pub struct Player {
 }
 
 impl Player {
-    fn start(test: &str, role: usize) -> io::Result<Player> {
+    fn start(test: &str, role: usize, variables: &[(&str, &str)]) -> io::Result<Player> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--exact", test, "--nocapture"]).env(ROLE, role.to_string());
+        command.envs(variables.iter().copied());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let told = child.stdin.take().expect("its input");
         let output = BufReader::new(child.stdout.take().expect("its output"));
@@ -154,23 +157,36 @@ impl Drop for Player {
 /// Starts so many roles of a test, which know each other then. `None`, said loudly, where that
 /// cannot be.
 pub fn play(test: &str, place: Place, roles: usize) -> Option<(Vec<Player>, Option<Segment>)> {
+    play_with(test, place, roles, &[])
+}
+
+/// As [`play`], with variables in the roles' environment.
+pub fn play_with(
+    test: &str,
+    place: Place,
+    roles: usize,
+    variables: &[(&str, &str)],
+) -> Option<(Vec<Player>, Option<Segment>)> {
     library()?;
-    let segment = match place {
-        Place::OneNode => None,
-        Place::Ethernet => {
-            match Segment::new(SegmentConfig { nodes: roles, mtu: 1500, ipv4: true }) {
-                Ok(segment) => Some(segment),
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    println!("SKIPPED: no right to make network namespaces: {error}");
-                    return None;
-                }
-                Err(error) => panic!("cannot make a segment: {error}"),
+    let nodes = match place {
+        Place::OneNode => 0,
+        Place::Ethernet => roles,
+        Place::Nodes(nodes) => nodes,
+    };
+    let segment = match nodes {
+        0 => None,
+        _ => match Segment::new(SegmentConfig { nodes, mtu: 1500, ipv4: true }) {
+            Ok(segment) => Some(segment),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                println!("SKIPPED: no right to make network namespaces: {error}");
+                return None;
             }
-        }
+            Err(error) => panic!("cannot make a segment: {error}"),
+        },
     };
     let start = |role| match &segment {
-        None => Player::start(test, role),
-        Some(segment) => segment.run(role, || Player::start(test, role)),
+        None => Player::start(test, role, variables),
+        Some(segment) => segment.run(role % nodes, || Player::start(test, role, variables)),
     };
     let mut players: Vec<Player> = (0..roles).map(|role| start(role).expect("a role")).collect();
     let names: Vec<String> = players.iter_mut().map(Player::says).collect();

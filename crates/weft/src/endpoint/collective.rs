@@ -97,6 +97,8 @@ struct Known {
     started: u64,
     /// Why none ends well any more.
     broken: Option<Error>,
+    /// Members of a group that have left it, and so send and take nothing more.
+    left: Vec<(PeerId, Error)>,
 }
 
 /// Which message of a collective operation an operation is.
@@ -160,7 +162,7 @@ impl Collectives {
             // Near ids give tags that are far apart, so the numbers of two teams do not meet.
             let tag = crate::group::hash(0, &id.to_le_bytes());
             let team = Team { members: members(), id, tag };
-            Known { team, started: 0, broken: None }
+            Known { team, started: 0, broken: None, left: Vec::new() }
         })
     }
 
@@ -181,6 +183,13 @@ impl Collectives {
     /// A group's team.
     pub(super) fn of(&mut self, id: u64, members: &[PeerId]) -> Team {
         self.known_group(id, members).team.clone()
+    }
+
+    /// Why a member of a team sends and takes nothing more, if so.
+    #[inline]
+    fn left(&self, team: &Team, rank: u32) -> Option<&Error> {
+        let left = &self.teams.get(&team.id)?.left;
+        left.iter().find(|(peer, _)| *peer == team.peer(rank)).map(|(_, why)| why)
     }
 
     /// Why no operation of a team ends well any more.
@@ -338,6 +347,33 @@ impl EndpointWork {
         self.break_all(id, &error);
     }
 
+    /// Tells the members of a group that this one gives up.
+    #[cold]
+    pub(super) fn give_up_group(&mut self, slot: usize, error: &Error) {
+        let EndpointWork { groups, collectives, .. } = self;
+        let Some((id, peers)) = groups.team_at(slot) else { return };
+        let team = collectives.of(id, peers);
+        self.spread(&team, error);
+        self.break_all(id, error);
+        self.parts_ended();
+    }
+
+    /// This member is about to leave a group: what is under way in it here is cancelled, and the
+    /// others are told if there is something.
+    #[cold]
+    pub(super) fn cancel_collectives(&mut self, slot: usize) {
+        let Some(member) = self.groups.member(slot) else { return };
+        let (id, own) = (member.team.id, member.team.peers[member.team.rank as usize]);
+        if self.ops.running().all(|(_, running)| running.team.id != id) {
+            return;
+        }
+        let team = self.collectives.of(id, &member.team.peers);
+        let why = "it has left the group".into();
+        self.spread(&team, &Error::PeerDead { peer: own, name: String::new(), why });
+        self.break_all(id, &Error::Cancelled);
+        self.parts_ended();
+    }
+
     /// A rank has given up: no collective operation of its team ends well any more.
     #[cold]
     pub(super) fn break_all(&mut self, id: u64, error: &Error) {
@@ -354,6 +390,44 @@ impl EndpointWork {
                 other => self.ops.at(slot).state = other,
             }
         }
+    }
+
+    /// A member has left a group: no message from it comes any more, for what it had sent before
+    /// has come before its word, and it takes none. What is owed to it or by it fails; an operation
+    /// in which it has done its part goes on.
+    #[cold]
+    pub(super) fn end_collectives_with(&mut self, id: u64, peer: PeerId, why: &Error) {
+        let EndpointWork { groups, collectives, ops, .. } = self;
+        let Some(members) = groups.members_of(id) else { return };
+        collectives.known_group(id, members).left.push((peer, why.clone()));
+        let of_group = |(slot, running): (u32, &Running)| (running.team.id == id).then_some(slot);
+        let slots: Vec<u32> = ops.running().filter_map(of_group).collect();
+        for slot in slots {
+            let mut hopeless = false;
+            for part in self.ops.parts_of(slot) {
+                hopeless |= self.is_with(slot, part, peer) && self.cancel(part);
+            }
+            let state = std::mem::replace(&mut self.ops.at(slot).state, State::Waiting);
+            if let State::Collective(mut running) = state {
+                if hopeless {
+                    running.fail(why.clone());
+                }
+                self.ops.at(slot).state = State::Collective(running);
+            }
+        }
+        self.parts_ended();
+    }
+
+    /// Whether a message of a collective operation goes to `peer`, or is to come from it.
+    fn is_with(&mut self, whole: u32, part: u32, peer: PeerId) -> bool {
+        let Owner::Part { side, .. } = self.ops.at(part).owner else { return false };
+        let State::Collective(running) = &self.ops.at(whole).state else { return false };
+        let round = running.round();
+        let message = round.and_then(|round| match side {
+            Side::Send => round.send,
+            Side::Receive => round.receive,
+        });
+        message.is_some_and(|message| running.team.peer(message.rank) == peer)
     }
 
     /// Tells all others of a team that this rank gives up, once.
@@ -478,6 +552,13 @@ impl EndpointWork {
     fn start_part(&mut self, whole: u32, running: &mut Running, side: Side, message: Option<Move>) {
         *running.stage(side) = Stage::Through;
         let Some(Move { rank, span }) = message else { return };
+        if let Some(why) = self.collectives.left(&running.team, rank)
+            && (side == Side::Send || self.matcher.peek(&running.want(rank)).is_none())
+        {
+            let why = why.clone();
+            *running.stage(side) = Stage::Owed;
+            return running.fail(why);
+        }
         let buf = running.span(span);
         let owner = Owner::Part { whole, side };
         if side == Side::Receive {

@@ -78,20 +78,7 @@ impl Endpoint {
         }
         let mut work = self.station.lock();
         work.progress(now_ns());
-        let envelope = Envelope { kind: Kind::GROUP, ..Envelope::default() };
-        for (peer, farewell) in work.groups.farewells(slot) {
-            // Who is gone needs no word.
-            let _ = work.send_copy(peer, &envelope, &farewell);
-        }
-        if let Some((id, _)) = work.groups.team_at(slot) {
-            work.collectives.forget(id);
-        }
-        let EndpointWork { groups, device, .. } = &mut *work;
-        let Some((others, farewell)) = groups.remove(&mut **device, slot) else { return };
-        for peer in others {
-            // Who is gone needs no word.
-            let _ = work.send_copy(peer, &envelope, &farewell);
-        }
+        work.leave_group(slot);
     }
 
     pub(crate) fn group_arrive(&self, slot: usize) -> Result<(), Error> {
@@ -304,8 +291,8 @@ impl Endpoint {
 }
 
 impl EndpointWork {
-    /// Sends on what members of groups are to be told of others, and ends what waits for a
-    /// broadcast of one that has left.
+    /// Sends on what members of groups are to be told of others, and ends what waits for messages
+    /// of one that has left.
     pub(super) fn pass_on(&mut self) {
         let envelope = Envelope { kind: Kind::GROUP, ..Envelope::default() };
         for (peer, word) in std::mem::take(&mut self.groups.words) {
@@ -320,6 +307,24 @@ impl EndpointWork {
         }
         for (id, peer, why) in std::mem::take(&mut self.groups.has_left) {
             self.end_broadcasts_of(id, peer, &why);
+            self.end_collectives_with(id, peer, &why);
+        }
+    }
+
+    /// Forgets a group; its members are told how far it got.
+    pub(super) fn leave_group(&mut self, slot: usize) {
+        let envelope = Envelope { kind: Kind::GROUP, ..Envelope::default() };
+        for (peer, farewell) in self.groups.farewells(slot) {
+            // Who is gone needs no word.
+            let _ = self.send_copy(peer, &envelope, &farewell);
+        }
+        if let Some((id, _)) = self.groups.team_at(slot) {
+            self.collectives.forget(id);
+        }
+        let Some((others, farewell)) = self.groups.remove(&mut *self.device, slot) else { return };
+        for peer in others {
+            // Who is gone needs no word.
+            let _ = self.send_copy(peer, &envelope, &farewell);
         }
     }
 
@@ -377,12 +382,12 @@ impl EndpointWork {
     }
 
     #[inline]
-    fn enter(&mut self, slot: usize, now_ns: u64) -> Result<(), Error> {
+    pub(super) fn enter(&mut self, slot: usize, now_ns: u64) -> Result<(), Error> {
         self.groups.tell_time(now_ns);
         self.groups.enter(&mut *self.device, slot)
     }
 
-    fn cast<R>(
+    pub(super) fn cast<R>(
         &mut self,
         slot: usize,
         f: impl FnOnce(&mut Cast, &mut Outlet<'_>) -> R,

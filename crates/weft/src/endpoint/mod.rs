@@ -13,6 +13,7 @@ mod collective;
 mod door;
 mod events;
 mod group;
+mod joint;
 mod many;
 mod ops;
 mod reduce;
@@ -466,10 +467,12 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // Detached sends that still wait for room go out first; the device's goodbye follows them.
+        // Groups that boundaries have left open, and detached sends that still wait for room; the
+        // device's goodbye follows them.
+        self.station.lock().quit_all(now_ns());
         finish(&self.station, |work, now_ns| {
             work.progress(now_ns);
-            !work.has_waiting()
+            !work.has_waiting() && !work.joints.is_leaving()
         });
         close(&self.station);
     }

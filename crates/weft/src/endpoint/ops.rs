@@ -55,7 +55,9 @@ pub(super) enum State {
     Request,
     /// What a peer says in a group, on its way here.
     Word,
-    /// A collective operation.
+    /// A barrier or a broadcast of a group.
+    Joint,
+    /// A collective operation by messages.
     Collective(Box<Running>),
     /// It has ended.
     Ended(Result<Status, Error>),
@@ -233,11 +235,17 @@ impl Ops {
         self.slots.iter().position(could).map(|slot| slot as u32)
     }
 
-    /// The slots of all collective operations.
+    /// The slots of all collective operations by messages.
     pub(super) fn collectives(&self) -> Vec<u32> {
-        let slots = self.slots.iter().enumerate();
-        let found = slots.filter(|(_, op)| matches!(op.state, State::Collective(_)));
-        found.map(|(slot, _)| slot as u32).collect()
+        self.running().map(|(slot, _)| slot).collect()
+    }
+
+    /// All collective operations by messages, with their slots.
+    pub(super) fn running(&self) -> impl Iterator<Item = (u32, &Running)> {
+        self.slots.iter().enumerate().filter_map(|(slot, op)| match &op.state {
+            State::Collective(running) => Some((slot as u32, &**running)),
+            _ => None,
+        })
     }
 
     /// The slots of the messages of a collective operation that are under way.

@@ -143,13 +143,7 @@ impl Endpoint {
 
     /// Tells the members of a group that this one gives up.
     pub(crate) fn group_give_up(&self, slot: usize, error: &Error) {
-        let mut state = self.station.lock();
-        let EndpointWork { groups, collectives, .. } = &mut *state;
-        let Some((id, peers)) = groups.team_at(slot) else { return };
-        let team = collectives.of(id, peers);
-        state.spread(&team, error);
-        state.break_all(id, error);
-        state.parts_ended();
+        self.station.lock().give_up_group(slot, error);
     }
 
     /// Why a member of a group has given up, if one has.

@@ -3,6 +3,7 @@
 
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::Buf;
+use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, PeerId};
 
 use super::Collective;
@@ -12,6 +13,7 @@ use super::request::Matched;
 use super::sends::{Outgoing, Started};
 use super::share::Share;
 use super::work::EndpointWork;
+use crate::collective::exchange::What;
 use crate::error::Error;
 use crate::group::Seat;
 use crate::remote::{AtomicOp, Scalar, Spot};
@@ -253,6 +255,42 @@ impl Turn<'_> {
         let slot = self.work.collect_in(seat, collective, memory.0, memory.1)?;
         self.work.entrust(slot, Some(cookie));
         Ok(())
+    }
+
+    /// Enters a barrier of a group, once those before it are over; its end is told. As
+    /// [`Group::arrive`](crate::group::Group::arrive), but any number may be under way. A failure
+    /// is told as its end, too.
+    pub fn barrier(&mut self, seat: Seat, cookie: Cookie) {
+        self.work.begin_barrier(seat, cookie);
+    }
+
+    /// Starts a broadcast of a group; its end is told. As
+    /// [`Group::broadcast`](crate::group::Group::broadcast): by multicast, and by messages in a
+    /// group of two, within a node, and above 64 KiB where members share nodes. A failure is told
+    /// as its end, too.
+    ///
+    /// # Errors
+    /// [`Error::Collective`] if there is no such member.
+    pub fn broadcast(
+        &mut self,
+        seat: Seat,
+        root: u32,
+        buf: Buf,
+        cookie: Cookie,
+    ) -> Result<(), Error> {
+        if seat.broadcasts_by_messages(buf.len()) || root >= seat.size() {
+            let by_messages = Collective::moving(What::Broadcast { root }, 1, buf.len());
+            return self.collective(seat, &by_messages, (Buf::empty(), buf), cookie);
+        }
+        self.work.begin_broadcast(seat, root, buf, cookie);
+        Ok(())
+    }
+
+    /// Leaves a group, without waiting: when the others do not need this member any more, or after
+    /// some seconds. What has not ended in it ends in [`Error::Cancelled`], and in an error at the
+    /// others.
+    pub fn leave(&mut self, seat: Seat) {
+        self.work.quit(seat.slot(), now_ns());
     }
 
     /// Cancels an operation that has not begun to take effect, and has `context` in its cookie.

@@ -10,6 +10,7 @@ use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use super::collective::Collectives;
 use super::door::Door;
+use super::joint::Joints;
 use super::many;
 use super::ops::{Ops, Owner, State, Status};
 use super::sends::Queue;
@@ -78,6 +79,8 @@ pub(super) struct EndpointWork {
     pub(super) misdirected: u64,
     pub(super) remote: Remote,
     pub(super) collectives: Collectives,
+    /// What boundaries have begun in groups.
+    pub(super) joints: Joints,
     /// Where an endpoint that was opened without a job lets in processes it does not know.
     pub(super) door: Option<Door>,
     /// Set when the tender has done something of which the boundary must be told.
@@ -115,6 +118,7 @@ impl EndpointWork {
             misdirected: 0,
             remote: Remote::default(),
             collectives: Collectives::default(),
+            joints: Joints::default(),
             door: None,
             signals: Vec::new(),
             groups: Groups::default(),
@@ -296,6 +300,9 @@ impl EndpointWork {
         let mut did = !self.queues.is_empty() && self.retry();
         self.groups.tell_time(now_ns);
         if self.groups.looking && self.groups.look(&mut *self.device) {
+            if self.joints.is_busy() {
+                self.go_on_jointly(now_ns);
+            }
             return true;
         }
         self.unpolled = 0;
@@ -325,6 +332,9 @@ impl EndpointWork {
         }
         if !self.ops.parts.is_empty() {
             self.parts_ended();
+        }
+        if self.joints.is_busy() {
+            did |= self.go_on_jointly(now_ns);
         }
         if !did && self.door.is_some() {
             self.answer_door();
@@ -374,6 +384,7 @@ impl EndpointWork {
             | State::Landing(_)
             | State::Request
             | State::Word
+            | State::Joint
             | State::Collective(_)
             | State::Ended(_) => false,
         };
@@ -418,7 +429,8 @@ impl Work for EndpointWork {
 
     fn deadline_ns(&mut self) -> Option<u64> {
         let group = Some(self.groups.next_ns).filter(|at| *at != u64::MAX);
-        [group, self.device.deadline_ns()].into_iter().flatten().min()
+        let all = [group, self.joints.deadline_ns(), self.device.deadline_ns()];
+        all.into_iter().flatten().min()
     }
 
     fn has_news(&mut self) -> bool {

@@ -111,6 +111,8 @@ pub struct Group<'e> {
     /// Broadcasts go by a message to each: to one member that is as fast as can be, and within a
     /// node each takes the bytes out of the root's memory. All members decide that alike.
     by_messages: bool,
+    /// Some members share nodes.
+    shared: bool,
 }
 
 impl<'e> Group<'e> {
@@ -185,7 +187,8 @@ impl<'e> Group<'e> {
         };
         let size = ranks.len() as u32;
         let by_messages = size <= 2 || one_node;
-        Ok(Group { endpoint, slot, rank: rank as u32, size, by_messages })
+        let shared = by_node(&nodes).len() < nodes.len();
+        Ok(Group { endpoint, slot, rank: rank as u32, size, by_messages, shared })
     }
 
     /// The group of all ranks of the job.

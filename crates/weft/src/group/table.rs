@@ -190,6 +190,11 @@ impl Groups {
         self.members.get(slot)?.as_deref()
     }
 
+    /// Where groups are.
+    pub(crate) fn places(&self) -> Vec<usize> {
+        (0..self.members.len()).filter(|slot| self.member(*slot).is_some()).collect()
+    }
+
     /// Has a machine of a group do something; `None`: there is none of that kind.
     pub(crate) fn drive<M: Machine, R>(
         &mut self,
