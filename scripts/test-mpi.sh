@@ -85,7 +85,14 @@ compiler() {
     *) echo "$root/.venv/$1/bin/mpicc" ;;
     esac
 }
-mpis=()
+# The same for Fortran: the wheels in .venv have no bindings for it, no modules and no compiler.
+fortran_compiler() {
+    case $1 in
+    openmpi4) command -v mpifort.openmpi ;;
+    *) [ -x "$root/.venv/$1/bin/mpifort" ] && echo "$root/.venv/$1/bin/mpifort" ;;
+    esac
+}
+mpis=() fortran_mpis=()
 for mpi in mpich openmpi openmpi4; do
     mpicc=$(compiler $mpi)
     if [ -z "$mpicc" ] || [ ! -x "$mpicc" ]; then
@@ -100,6 +107,17 @@ for mpi in mpich openmpi openmpi4; do
         mpis+=("$mpi")
     else
         failed+=("compiling for $mpi")
+    fi
+    mpifort=$(fortran_compiler $mpi)
+    [ -n "$mpifort" ] || continue
+    if ! command -v gfortran >/dev/null; then
+        skip "fortran $mpi" "gfortran is not installed: scripts/setup.sh test-mpi"
+    elif "$mpicc" -O2 -c tests/mpi/fortran.c -o "$out/fortran-$mpi.o" &&
+        mkdir -p "$out/modules-$mpi" && "$mpifort" -O2 -J "$out/modules-$mpi" \
+        tests/mpi/fortran.F90 "$out/fortran-$mpi.o" -o "$out/fortran-$mpi" -ldl; then
+        fortran_mpis+=("$mpi")
+    else
+        failed+=("compiling Fortran for $mpi")
     fi
 done
 
@@ -170,6 +188,24 @@ for mpi in "${mpis[@]}"; do
     done
     step "collectives $mpi lab 4 udp" by_udp collectives "$mpi" 500 -n 4 --lab nodes=4
     step "stress $mpi lab 4 collectives" stress "$mpi" "$STRESS_S" -n 4 --lab nodes=2 --collectives --
+done
+
+# The interfaces of Fortran, by the library and by Weft. Within a node that does barriers only.
+fortran() {
+    local mpi=$1 least=$2
+    shift 2
+    mpirun "$@" -- "$out/fortran-$mpi" ${least:+--weft "$least"}
+}
+for mpi in ${fortran_mpis[@]+"${fortran_mpis[@]}"}; do
+    step "fortran $mpi lab 2 without" fortran "$mpi" '' -n 2 --lab nodes=2 --collectives=never
+    for n in 1 3; do
+        step "fortran $mpi node $n" fortran "$mpi" $((n > 1 ? 30 : 0)) -n $n --collectives
+    done
+    for n in 2 5; do
+        step "fortran $mpi lab $n" fortran "$mpi" 600 -n $n --lab nodes=4 --collectives
+        step "fortran $mpi lab $n faults" \
+            faulty fortran "$mpi" 600 -n $n --lab nodes=2 --collectives
+    done
 done
 
 # Python examples, and the tests of mpi4py.

@@ -246,6 +246,24 @@ static void derived(void)
     free(wide);
 }
 
+/* By the profiling name it is the library's own. */
+static void profiling(void)
+{
+    unsigned long long (*done)(void) = dlsym(RTLD_DEFAULT, "weft_mpi_done");
+    unsigned long long before = done ? done() : 0;
+    int mine = rank, sum = -1, row[400];
+
+    for (int i = 0; i < 400; i++)
+        row[i] = rank == 0 ? i : -1;
+    PMPI_Barrier(MPI_COMM_WORLD);
+    PMPI_Bcast(row, 400, MPI_INT, 0, MPI_COMM_WORLD);
+    PMPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (row[399] != 399 || sum != ranks * (ranks - 1) / 2)
+        bad("by their profiling names the operations are wrong");
+    if (done && done() != before)
+        bad("by their profiling names the operations are Weft's");
+}
+
 static void user(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     (void)type;
@@ -341,6 +359,62 @@ static void reductions(void)
             bad("a sum is not always the same: %.17g, %.17g, %.17g", low, high, first);
         first = next;
     }
+}
+
+/* Operations that the library has under way on the communicator on which Weft does others. */
+static void under_way(void)
+{
+    MPI_Comm copy;
+    MPI_Request request[3];
+    uint64_t state = seed + 7;
+    int row[3000], sum = -1;
+
+    for (int round = 0; round < 3; round++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+        for (int i = 0; i < 3000; i++)
+            row[i] = rank == 0 ? i + round : -1;
+        MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, copy, &request[0]);
+        MPI_Ibcast(row, 3000, MPI_INT, 0, copy, &request[1]);
+        /* The group is made now. */
+        some(copy, &state, 3, 5000);
+        MPI_Ibarrier(copy, &request[2]);
+        some(copy, &state, 3, 5000);
+        MPI_Waitall(3, request, MPI_STATUSES_IGNORE);
+        if (sum != ranks * (ranks - 1) / 2 || row[2999] != 2999 + round)
+            bad("what was under way came to %d and %d", sum, row[2999]);
+#if MPI_VERSION >= 4
+        MPI_Allreduce_init(&rank, &sum, 1, MPI_INT, MPI_MAX, copy, MPI_INFO_NULL, &request[0]);
+        for (int i = 0; i < 3; i++) {
+            sum = -1;
+            MPI_Start(&request[0]);
+            some(copy, &state, 2, 5000);
+            MPI_Wait(&request[0], MPI_STATUS_IGNORE);
+            if (sum != ranks - 1)
+                bad("a persistent operation came to %d", sum);
+        }
+        MPI_Request_free(&request[0]);
+#endif
+        MPI_Comm_free(&copy);
+    }
+}
+
+/* A communicator that does not come of that of all. */
+static void sessions(void)
+{
+#if MPI_VERSION >= 4
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm;
+    uint64_t state = seed + 11;
+
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+    MPI_Comm_create_from_group(group, "collectives", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    some(comm, &state, 5, 50000);
+    MPI_Comm_free(&comm);
+    MPI_Group_free(&group);
+    MPI_Session_finalize(&session);
+#endif
 }
 
 /* Two groups of processes that are one communicator. */
@@ -561,7 +635,10 @@ int main(int argc, char **argv)
     communicators(&state);
     sizes(&state);
     derived();
+    profiling();
     reductions();
+    under_way();
+    sessions();
     between();
     messages();
     if (wants_windows)

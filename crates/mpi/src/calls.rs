@@ -1,4 +1,4 @@
-//! The functions of MPI that are replaced.
+//! What the functions of MPI that are replaced do.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ops::RangeInclusive;
@@ -47,13 +47,26 @@ pub extern "C" fn weft_mpi_done() -> u64 {
     DONE.load(Ordering::Relaxed)
 }
 
+/// Who calls one of the functions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// The program, or what the library has for programs in Fortran.
+    Program,
+    /// Whoever wants the library's own function, by its profiling name.
+    Profiler,
+}
+
 /// Runs `by_weft`, which gives `None` for what the library is to do; then `by_library`.
 #[inline]
 fn either(
+    caller: Caller,
     by_weft: impl FnOnce(&'static Library) -> Option<c_int>,
     by_library: impl FnOnce(&Library) -> c_int,
 ) -> c_int {
     let Some(library) = library() else { return BROKEN };
+    if caller == Caller::Profiler {
+        return by_library(library);
+    }
     match catch_unwind(AssertUnwindSafe(|| by_weft(library))) {
         Ok(Some(code)) => {
             DONE.fetch_add(1, Ordering::Relaxed);
@@ -88,38 +101,42 @@ fn failed(library: &Library, comm: Handle, call: &str, rank: u32, why: &CStr) ->
 ///
 /// # Safety
 /// As MPI demands.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Barrier(comm: Handle) -> c_int {
+#[inline]
+pub unsafe fn barrier(caller: Caller, comm: Handle) -> c_int {
     either(
-        |library| {
-            let comm = library.handle(comm);
-            let (known, table) = (comm::of(library, comm, BARRIER)?, provider()?);
-            // SAFETY: an open group; MPI allows one operation on a communicator at a time.
-            let begun = unsafe { (table.barrier)(known.group()) };
-            Some(match known.wait(library, comm, table, begun) {
-                Ok(()) => 0,
-                Err(why) => failed(library, comm, "MPI_Barrier", known.rank, &why),
-            })
-        },
+        caller,
+        |library| barrier_by_weft(library, comm),
         // SAFETY: the caller's promise.
         |library| unsafe { (library.f.barrier)(comm) },
     )
+}
+
+/// A barrier by Weft; `None` for what the library is to do.
+fn barrier_by_weft(library: &Library, comm: Handle) -> Option<c_int> {
+    let comm = library.handle(comm);
+    let (known, table) = (comm::of(library, comm, BARRIER)?, provider()?);
+    // SAFETY: an open group; MPI allows one operation on a communicator at a time.
+    let begun = unsafe { (table.barrier)(known.group()) };
+    Some(match known.wait(library, comm, table, begun) {
+        Ok(()) => 0,
+        Err(why) => failed(library, comm, "MPI_Barrier", known.rank, &why),
+    })
 }
 
 /// `MPI_Bcast`.
 ///
 /// # Safety
 /// As MPI demands.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bcast(
-    buffer: *mut c_void,
-    count: c_int,
-    datatype: Handle,
+#[inline]
+pub unsafe fn bcast(
+    caller: Caller,
+    (buffer, count, datatype): (*mut c_void, c_int, Handle),
     root: c_int,
     comm: Handle,
 ) -> c_int {
     either(
-        |library| bcast(library, (buffer, count, datatype), root, comm),
+        caller,
+        |library| bcast_by_weft(library, (buffer, count, datatype), root, comm),
         // SAFETY: the caller's promise.
         |library| unsafe { (library.f.bcast)(buffer, count, datatype, root, comm) },
     )
@@ -129,17 +146,17 @@ pub unsafe extern "C" fn MPI_Bcast(
 ///
 /// # Safety
 /// As MPI demands.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Bcast_c(
-    buffer: *mut c_void,
-    count: i64,
-    datatype: Handle,
+#[inline]
+pub unsafe fn bcast_large(
+    caller: Caller,
+    (buffer, count, datatype): (*mut c_void, i64, Handle),
     root: c_int,
     comm: Handle,
 ) -> c_int {
     either(
+        caller,
         // What is done by Weft has a count of the usual size.
-        |library| bcast(library, (buffer, count.try_into().ok()?, datatype), root, comm),
+        |library| bcast_by_weft(library, (buffer, count.try_into().ok()?, datatype), root, comm),
         |library| match (library.large.bcast, count.try_into()) {
             // SAFETY: the caller's promise.
             (Some(function), _) => unsafe { function(buffer, count, datatype, root, comm) },
@@ -152,7 +169,7 @@ pub unsafe extern "C" fn MPI_Bcast_c(
 }
 
 /// Broadcasts by Weft; `None` for what the library is to do.
-fn bcast(
+fn bcast_by_weft(
     library: &Library,
     (buffer, count, datatype): (*mut c_void, c_int, Handle),
     root: c_int,
@@ -204,18 +221,18 @@ fn broadcast(
 ///
 /// # Safety
 /// As MPI demands.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allreduce(
-    from: *const c_void,
-    into: *mut c_void,
+#[inline]
+pub unsafe fn allreduce(
+    caller: Caller,
+    (from, into): (*const c_void, *mut c_void),
     count: c_int,
-    datatype: Handle,
-    op: Handle,
+    (datatype, op): (Handle, Handle),
     comm: Handle,
 ) -> c_int {
     either(
+        caller,
         // SAFETY: the caller's promise.
-        |library| unsafe { allreduce(library, (from, into), count, (datatype, op), comm) },
+        |library| unsafe { allreduce_by_weft(library, (from, into), count, (datatype, op), comm) },
         // SAFETY: the caller's promise.
         |library| unsafe { (library.f.allreduce)(from, into, count, datatype, op, comm) },
     )
@@ -225,20 +242,20 @@ pub unsafe extern "C" fn MPI_Allreduce(
 ///
 /// # Safety
 /// As MPI demands.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Allreduce_c(
-    from: *const c_void,
-    into: *mut c_void,
+#[inline]
+pub unsafe fn allreduce_large(
+    caller: Caller,
+    (from, into): (*const c_void, *mut c_void),
     count: i64,
-    datatype: Handle,
-    op: Handle,
+    (datatype, op): (Handle, Handle),
     comm: Handle,
 ) -> c_int {
     either(
+        caller,
         |library| {
             let count = count.try_into().ok()?;
             // SAFETY: the caller's promise.
-            unsafe { allreduce(library, (from, into), count, (datatype, op), comm) }
+            unsafe { allreduce_by_weft(library, (from, into), count, (datatype, op), comm) }
         },
         |library| match (library.large.allreduce, count.try_into()) {
             // SAFETY: the caller's promise.
@@ -256,7 +273,7 @@ pub unsafe extern "C" fn MPI_Allreduce_c(
 ///
 /// # Safety
 /// As MPI demands of the memory.
-unsafe fn allreduce(
+unsafe fn allreduce_by_weft(
     library: &Library,
     (from, into): (*const c_void, *mut c_void),
     count: c_int,
@@ -287,13 +304,13 @@ unsafe fn allreduce(
     })
 }
 
-/// `MPI_Finalize`: leaves all groups first.
+/// `MPI_Finalize`, by whatever name: leaves all groups first.
 ///
 /// # Safety
 /// As MPI demands.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Finalize() -> c_int {
+pub unsafe fn finalize(_: Caller) -> c_int {
     either(
+        Caller::Program,
         |_| {
             comm::leave_all();
             None

@@ -13,7 +13,9 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `calls` | the functions of MPI that are replaced |
+//! | `entries` | the functions of MPI that are replaced, by their names in C |
+//! | `fortran` | those of Fortran, which lead there by way of the library's own |
+//! | `calls` | what they do |
 //! | `comm` | a communicator's group, made at the first use and kept as an attribute |
 //! | `library` | the MPI library of the process: its functions and constants |
 //! | `loaded` | the shared objects of the process, by the file that the provider has as well |
@@ -26,8 +28,10 @@
 //! Nothing is done where the provider is not in use, or the library is another one.
 #![allow(clippy::too_many_arguments, reason = "MPI's functions have as many")]
 
-pub mod calls;
+mod calls;
 mod comm;
+pub mod entries;
+pub mod fortran;
 mod library;
 #[path = "../../ofi/src/loaded.rs"]
 mod loaded;

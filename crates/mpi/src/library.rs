@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::loaded::loaded;
-use crate::names;
+use crate::names::{self, Kind};
 use crate::table::{op, scalar};
 
 /// A handle: a pointer in Open MPI, a whole number of 32 bits in MPICH.
@@ -136,6 +136,10 @@ pub struct Library {
     scalars: Vec<(Handle, u32)>,
     /// Operators, sorted, and their numbers in [`op`].
     ops: Vec<(Handle, u32)>,
+    /// Datatypes of Fortran; for Open MPI only.
+    fortran: Vec<(Handle, Kind)>,
+    /// The same once their lengths were needed, sorted, without what it does not have.
+    fortran_plain: OnceLock<Vec<(Handle, usize, Kind)>>,
 }
 
 /// Where symbols are looked for.
@@ -173,6 +177,13 @@ fn find() -> Option<Library> {
     Library::of(next).or_else(|| all().find_map(Library::of))
 }
 
+/// The library's function of that name for programs in Fortran.
+pub fn binding(name: &CStr) -> Option<*mut c_void> {
+    let next = Scope(libc::RTLD_NEXT);
+    let all = || loaded(is_mpi).into_iter().map(Scope);
+    next.symbol(name).or_else(|| all().find_map(|scope| scope.symbol(name)))
+}
+
 impl Library {
     fn of(scope: Scope) -> Option<Library> {
         let probe = scope.symbol(c"PMPI_Barrier")?;
@@ -190,6 +201,8 @@ impl Library {
             plain: Vec::new(),
             scalars: Vec::new(),
             ops: Vec::new(),
+            fortran: Vec::new(),
+            fortran_plain: OnceLock::new(),
         };
         if scope.symbol(c"ompi_mpi_comm_world").is_some() {
             library.be_open_mpi(scope)?;
@@ -228,6 +241,9 @@ impl Library {
         for (name, op) in names::OPEN_MPI_OPS {
             self.ops.extend(scope.word(name).map(|handle| (handle, op)));
         }
+        for (name, kind) in names::OPEN_MPI_FORTRAN {
+            self.fortran.extend(scope.word(name).map(|handle| (handle, kind)));
+        }
         self.brand = Brand::OpenMpi;
         Some(())
     }
@@ -246,11 +262,31 @@ impl Library {
             // A predefined one has its size within its handle.
             Brand::Mpich if datatype >> 24 == 0x4c => Some(datatype >> 8 & 0xff),
             Brand::OpenMpi => {
-                let at = self.plain.binary_search_by_key(&datatype, |(handle, _)| *handle).ok()?;
-                Some(self.plain[at].1)
+                match self.plain.binary_search_by_key(&datatype, |(handle, _)| *handle) {
+                    Ok(at) => Some(self.plain[at].1),
+                    Err(_) => self.of_fortran(datatype).map(|(bytes, _)| bytes),
+                }
             }
             _ => None,
         }
+    }
+
+    /// Bytes of an element of one of Open MPI's datatypes for Fortran, and what it is.
+    fn of_fortran(&self, datatype: Handle) -> Option<(usize, Kind)> {
+        let plain = self.fortran_plain.get_or_init(|| {
+            let with_len = |(handle, kind): &(Handle, Kind)| {
+                let mut size: c_int = 0;
+                // SAFETY: a datatype of the library's, and a number's place.
+                let code = unsafe { (self.f.type_size)(*handle, &raw mut size) };
+                let bytes = usize::try_from(size).ok().filter(|bytes| code == 0 && *bytes > 0)?;
+                Some((*handle, bytes, *kind))
+            };
+            let mut plain: Vec<_> = self.fortran.iter().filter_map(with_len).collect();
+            plain.sort_unstable_by_key(|(handle, ..)| *handle);
+            plain
+        });
+        let at = plain.binary_search_by_key(&datatype, |(handle, ..)| *handle).ok()?;
+        Some((plain[at].1, plain[at].2))
     }
 
     /// What a reduction is in the provider's numbers, operator and type; `None` where it does not
@@ -261,7 +297,12 @@ impl Library {
             let at = list.binary_search_by_key(&wanted, |(handle, _)| *handle).ok()?;
             Some(list[at].1)
         };
-        let (op, scalar) = (number(&self.ops, op)?, number(&self.scalars, datatype)?);
+        let of_fortran = || {
+            let (bytes, kind) = self.of_fortran(datatype)?;
+            kind.scalar(bytes)
+        };
+        let op = number(&self.ops, op)?;
+        let scalar = number(&self.scalars, datatype).or_else(of_fortran)?;
         let whole = !matches!(scalar, scalar::F32 | scalar::F64);
         let numeric = matches!(op, op::SUM | op::PRODUCT | op::MIN | op::MAX);
         (whole || numeric).then_some((op, scalar))

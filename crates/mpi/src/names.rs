@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use crate::library::Handle;
 use crate::table::{op, scalar};
 
-/// The integer type of C with so many bytes, with its sign or without.
+/// The whole numbers with so many bytes, with its sign or without.
 const fn whole(bytes: usize, signed: bool) -> u32 {
     let unsigned = match bytes {
         1 => scalar::U8,
@@ -46,6 +46,12 @@ pub const MPICH_SCALARS: &[(Handle, u32)] = &[
     (0x4c00_0843, scalar::I64),
     (0x4c00_0844, scalar::I64),
     (0x4c00_0845, scalar::I64),
+    (0x4c00_012d, scalar::I8),
+    (0x4c00_022f, scalar::I16),
+    (0x4c00_0430, scalar::I32),
+    (0x4c00_0831, scalar::I64),
+    (0x4c00_0427, scalar::F32),
+    (0x4c00_0829, scalar::F64),
 ];
 
 /// Its operators.
@@ -93,6 +99,54 @@ pub const OPEN_MPI_PLAIN: &[(&CStr, usize, Option<u32>)] = &[
     (c"ompi_mpi_cxx_dblcplex", 16, None),
 ];
 
+/// What a datatype of Fortran is.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Whole,
+    Real,
+    /// Nothing that is reduced: what is true is another number with each compiler.
+    Other,
+}
+
+impl Kind {
+    /// What it is in reductions.
+    pub fn scalar(self, bytes: usize) -> Option<u32> {
+        match (self, bytes) {
+            (Kind::Whole, 1 | 2 | 4 | 8) => Some(whole(bytes, true)),
+            (Kind::Real, 4) => Some(scalar::F32),
+            (Kind::Real, 8) => Some(scalar::F64),
+            _ => None,
+        }
+    }
+}
+
+/// Open MPI's datatypes for Fortran by their symbols. How long they are is the choice of whoever
+/// has built it: its `INTEGER` may have 8 bytes, and what the compiler does not have has none.
+pub const OPEN_MPI_FORTRAN: [(&CStr, Kind); 22] = [
+    (c"ompi_mpi_integer", Kind::Whole),
+    (c"ompi_mpi_integer1", Kind::Whole),
+    (c"ompi_mpi_integer2", Kind::Whole),
+    (c"ompi_mpi_integer4", Kind::Whole),
+    (c"ompi_mpi_integer8", Kind::Whole),
+    (c"ompi_mpi_integer16", Kind::Whole),
+    (c"ompi_mpi_real", Kind::Real),
+    (c"ompi_mpi_dblprec", Kind::Real),
+    (c"ompi_mpi_real4", Kind::Real),
+    (c"ompi_mpi_real8", Kind::Real),
+    (c"ompi_mpi_real16", Kind::Real),
+    (c"ompi_mpi_cplex", Kind::Other),
+    (c"ompi_mpi_dblcplex", Kind::Other),
+    (c"ompi_mpi_complex8", Kind::Other),
+    (c"ompi_mpi_complex16", Kind::Other),
+    (c"ompi_mpi_complex32", Kind::Other),
+    (c"ompi_mpi_character", Kind::Other),
+    (c"ompi_mpi_logical", Kind::Other),
+    (c"ompi_mpi_logical1", Kind::Other),
+    (c"ompi_mpi_logical2", Kind::Other),
+    (c"ompi_mpi_logical4", Kind::Other),
+    (c"ompi_mpi_logical8", Kind::Other),
+];
+
 /// Its operators by their symbols.
 pub const OPEN_MPI_OPS: [(&CStr, u32); 10] = [
     (c"ompi_mpi_op_max", op::MAX),
@@ -106,3 +160,17 @@ pub const OPEN_MPI_OPS: [(&CStr, u32); 10] = [
     (c"ompi_mpi_op_lxor", op::LOGICAL_XOR),
     (c"ompi_mpi_op_bxor", op::BIT_XOR),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fortran_has_is_reduced_as_long_as_it_is() {
+        assert_eq!(Kind::Whole.scalar(4), Some(scalar::I32));
+        assert_eq!(Kind::Whole.scalar(8), Some(scalar::I64));
+        assert_eq!(Kind::Real.scalar(8), Some(scalar::F64));
+        assert_eq!([Kind::Whole.scalar(16), Kind::Real.scalar(2)], [None; 2]);
+        assert_eq!(Kind::Other.scalar(4), None);
+    }
+}

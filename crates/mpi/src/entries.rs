@@ -1,0 +1,55 @@
+//! The functions of MPI that are replaced, under the names by which C finds them: `MPI_*`, and
+//! `PMPI_*`, by which the bindings for Fortran call what they stand for. All else that asks for a
+//! function by its profiling name (the MPI library itself does, for files) gets the library's own.
+
+use std::ffi::{c_int, c_void};
+
+use crate::calls::{self, Caller};
+use crate::fortran;
+use crate::library::Handle;
+
+macro_rules! entries {
+    ($(
+        $name:ident, $profiling:ident($($argument:ident: $kind:ty),*) =
+            $function:ident($($given:expr),*);
+    )*) => {$(
+        /// See [`calls`].
+        ///
+        /// # Safety
+        /// As MPI demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe { calls::$function(Caller::Program, $($given),*) }
+        }
+
+        /// See [`calls`].
+        ///
+        /// # Safety
+        /// As MPI demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $profiling($($argument: $kind),*) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe { calls::$function(fortran::caller(), $($given),*) }
+        }
+    )*};
+}
+
+entries! {
+    MPI_Barrier, PMPI_Barrier(comm: Handle) = barrier(comm);
+    MPI_Bcast, PMPI_Bcast(
+        buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle
+    ) = bcast((buffer, count, datatype), root, comm);
+    MPI_Bcast_c, PMPI_Bcast_c(
+        buffer: *mut c_void, count: i64, datatype: Handle, root: c_int, comm: Handle
+    ) = bcast_large((buffer, count, datatype), root, comm);
+    MPI_Allreduce, PMPI_Allreduce(
+        from: *const c_void, into: *mut c_void, count: c_int, datatype: Handle, op: Handle,
+        comm: Handle
+    ) = allreduce((from, into), count, (datatype, op), comm);
+    MPI_Allreduce_c, PMPI_Allreduce_c(
+        from: *const c_void, into: *mut c_void, count: i64, datatype: Handle, op: Handle,
+        comm: Handle
+    ) = allreduce_large((from, into), count, (datatype, op), comm);
+    MPI_Finalize, PMPI_Finalize() = finalize();
+}
