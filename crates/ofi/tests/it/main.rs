@@ -9,6 +9,7 @@ mod formats;
 mod info;
 mod library;
 mod load;
+mod lookout;
 mod memory;
 mod messages;
 mod net;
