@@ -165,11 +165,15 @@ pub enum Part {
     Av = 5,
 }
 
-/// Logs through libfabric (`FI_LOG_LEVEL`), if anybody listens.
+/// Logs through libfabric (`FI_LOG_LEVEL`). Where nobody listens there, what went wrong is told as
+/// Weft's own log lines are: users of MPI would see no more of it than an error's number.
 pub fn log(level: Level, part: Part, text: fmt::Arguments<'_>) {
     let Some(core) = core() else { return };
     // SAFETY: the provider's structure is static.
     if unsafe { (core.log_enabled)(provider(), level as _, part as _) } == 0 {
+        if level == Level::Warn {
+            tracing::error!("{text}");
+        }
         return;
     }
     let Ok(text) = CString::new(text.to_string().replace('\0', " ")) else { return };

@@ -84,3 +84,23 @@ fn the_end_of_the_launcher_ends_the_ranks_on_all_hosts() {
         assert!(!job.ends().0.success());
     }
 }
+
+#[test]
+fn a_host_that_never_answers_is_named_and_given_up() {
+    let folder = tempfile::Builder::new().prefix("way").tempdir().expect("a folder");
+    let way = folder.path().join("way");
+    // Nor does it end when it is asked to.
+    std::fs::write(&way, "#!/bin/sh\ntrap '' TERM\nexec sleep 3600\n").expect("a script");
+    std::fs::set_permissions(&way, PermissionsExt::from_mode(0o755)).expect("a program");
+    let job = |options: &[&str], limit: &str| {
+        let mut command = Command::new(WEFT);
+        command.arg("run").args(options).args(["-n", "2", "--hosts", "alpha,beta", "--", "true"]);
+        command.env("WEFT_SSH", &way).env("WEFT_WIREUP_LIMIT_S", limit);
+        Job::of(&mut command).ends()
+    };
+    let (status, said) = job(&[], "0.1");
+    assert!(!status.success() && said.contains("the host alpha: it has not answered"), "{said}");
+    let (status, said) = job(&["--timeout", "0.1"], "3000");
+    assert!(!status.success(), "{said}");
+    assert!(said.contains("--timeout") && said.contains("beta does not say"), "{said}");
+}

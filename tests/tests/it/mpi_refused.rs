@@ -77,9 +77,18 @@ fn a_library_that_is_no_provider_and_a_bad_setting_are_named() {
     let Some(file) = provider(WEFT) else { return };
     let options = ["--provider", &file.display().to_string()];
     for mpi in Mpi::all() {
-        let variables = &[("WEFT_DEVICE", "warp")];
-        let job = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables };
-        refused(&job.output(&steps(&mpi), &["5"]), &["warp", "composite"]);
+        let job = |variables| {
+            let job = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables };
+            job.output(&steps(&mpi), &["5"])
+        };
+        refused(&job(&[("WEFT_DEVICE", "warp")]), &["warp", "composite"]);
+        // This is found out by the ranks only; the library knows no more than an error's number.
+        let found_out = job(&[("WEFT_LINKS", "warp")]);
+        let said = String::from_utf8_lossy(&found_out.stderr);
+        assert!(
+            !found_out.status.success() && said.contains("`warp` is no kind of link"),
+            "{said}"
+        );
         // A provider, but another one: Weft is not what libfabric then has to offer.
         let own = mpi.provider_of_another();
         let output = run(&["--provider", &own.display().to_string()], &steps(&mpi));
@@ -101,6 +110,24 @@ fn nodes_whose_links_cannot_be_used_are_named() {
             variables: &[("WEFT_INTERFACES", "eth77")],
         };
         refused(&run.output(&steps(&mpi), &["5"]), &["on node0", "no link", "WEFT_INTERFACES"]);
+    }
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_named() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let folder = folder("way");
+    let way = script(folder.path(), "way", "exec sleep 3600").display().to_string();
+    for mpi in Mpi::all() {
+        let run = Run {
+            weft: WEFT,
+            ranks: 2,
+            lab: None,
+            options: &["--provider", &file.display().to_string(), "--hosts", "alpha,beta"],
+            variables: &[("WEFT_SSH", &way), ("WEFT_WIREUP_LIMIT_S", "0.1")],
+        };
+        refused(&run.output(&steps(&mpi), &["5"]), &["on alpha", "has not answered for 0.1 s"]);
     }
 }
 

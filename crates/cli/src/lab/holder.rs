@@ -17,6 +17,7 @@ use weft_sys::ns::{self, NsId};
 use weft_sys::process::{self, Signals};
 
 use super::build::{Built, build};
+use super::state::pids;
 use super::{LabError, LabSpec, Record};
 use crate::CliError;
 
@@ -92,6 +93,7 @@ fn start(args: &Args) -> Result<(Built, Record, Signals), LabError> {
         spec: args.spec,
         holder,
         started: process::start_time(holder).unwrap_or(0),
+        pids: pids(),
         owner: args.owner,
         rootless,
         nodes: built.nodes.iter().map(|n| n.as_fd().as_raw_fd()).collect(),

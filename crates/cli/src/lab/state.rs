@@ -1,5 +1,8 @@
 //! The records of labs: a small file for each, in a directory of the user's own, by which later
 //! commands find a lab. A record whose holder is gone is stale and removed when it is noticed.
+//!
+//! Processes' numbers hold in one PID namespace: of records that were made in another one, as in a
+//! container that has the directory, too, nothing can be said. They are left alone.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -22,6 +25,9 @@ pub struct Record {
     pub holder: u32,
     /// When that process was started, in ticks since boot.
     pub started: u64,
+    /// The PID namespace in which it has this number.
+    #[serde(default = "pids")]
+    pub pids: u64,
     /// The process it was made for, after which it goes; none if it stays until it is taken down.
     pub owner: Option<u32>,
     /// Whether it is in a user namespace.
@@ -46,7 +52,7 @@ impl Record {
     /// Writes the record; there must be none of that name.
     pub(super) fn publish(&self) -> Result<(), LabError> {
         forget_stale();
-        let path = file_of(&directory()?, &self.name);
+        let path = file_of(&directory()?, self);
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
         // Written aside, then linked to its name: a half-written record is never read, and of two
         // labs of one name only one gets it.
@@ -67,7 +73,7 @@ impl Record {
     /// Removes the record.
     pub(super) fn forget(&self) {
         if let Ok(directory) = directory() {
-            let _ = fs::remove_file(file_of(&directory, &self.name));
+            let _ = fs::remove_file(file_of(&directory, self));
         }
     }
 }
@@ -83,15 +89,22 @@ pub fn all() -> Result<Vec<Record>, LabError> {
     Ok(labs)
 }
 
+/// This process's PID namespace.
+pub(super) fn pids() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino())
+}
+
+/// Those of this PID namespace.
 fn read_all() -> Result<Vec<(PathBuf, Record)>, LabError> {
     let directory = directory()?;
     let entries = fs::read_dir(&directory)
         .map_err(|cause| LabError::Record { path: directory.clone(), cause })?;
-    let mut found = Vec::new();
+    let (pids, mut found) = (pids(), Vec::new());
     for path in entries.filter_map(|e| e.ok().map(|e| e.path())) {
         if path.extension().is_some_and(|e| e == "json")
             && let Ok(text) = fs::read(&path)
-            && let Ok(record) = serde_json::from_slice(&text)
+            && let Ok(record) = serde_json::from_slice::<Record>(&text)
+            && record.pids == pids
         {
             found.push((path, record));
         }
@@ -108,8 +121,8 @@ fn forget_stale() {
     }
 }
 
-fn file_of(directory: &Path, name: &str) -> PathBuf {
-    directory.join(format!("lab-{name}.json"))
+fn file_of(directory: &Path, record: &Record) -> PathBuf {
+    directory.join(format!("lab-{}.{:x}.json", record.name, record.pids))
 }
 
 /// The directory of the records: only this user may have written what is in it.

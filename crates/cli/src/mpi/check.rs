@@ -2,8 +2,11 @@
 //! very libfabric that the library uses, in a process of its own, on each node.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use weft_sys::fabric::{LibFabric, Wish, check_provider};
 use weft_sys::process::{self, Setup};
@@ -11,7 +14,7 @@ use weft_sys::process::{self, Setup};
 use super::{Brand, Install, MpiError, Preload, Provider};
 use crate::CliError;
 use crate::output::json_line;
-use crate::run::leader;
+use crate::run::{answer_limit, leader, silent};
 
 /// Arguments of `weft mpi-check`, which `weft mpirun` starts.
 #[derive(clap::Args, Debug)]
@@ -98,26 +101,38 @@ pub fn examine(
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let setup = Setup { dies_with_parent: true, ..site.setup };
-    let child = process::spawn(&mut command, setup);
-    let output = child
-        .and_then(std::process::Child::wait_with_output)
-        .map_err(MpiError::io(format!("checking {}", site.name)))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let (limit, doing) = (answer_limit()?, format!("checking {}", site.name));
+    let child = process::spawn(&mut command, setup).map_err(MpiError::io(doing.clone()))?;
+    let output = output_within(child, limit).transpose().map_err(MpiError::io(doing))?;
     let unusable = |why: String| MpiError::Unusable { node: site.name.clone(), why };
+    // Of another host, the way there is the first thing to look at.
+    let way = elsewhere.then(|| {
+        let (ssh, node) = (leader(), &site.name);
+        format!(
+            "; `{ssh} {node} weft --version` must work without a password, and show the same \
+             version (WEFT_SSH and WEFT_REMOTE_EXE say how to get there)"
+        )
+    });
+    let way = way.unwrap_or_default();
+    let output = output.ok_or_else(|| unusable(format!("{}{way}", silent(limit))))?;
+    let said = String::from_utf8_lossy(&output.stderr);
     let report: Report = serde_json::from_slice(&output.stdout).map_err(|_| {
         let last = said.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("it said nothing");
-        // Of another host, the way there is the first thing to look at.
-        let way = elsewhere.then(|| {
-            let (ssh, node) = (leader(), &site.name);
-            format!(
-                "; `{ssh} {node} weft --version` must work without a password, and show the same \
-                 version (WEFT_SSH and WEFT_REMOTE_EXE say how to get there)"
-            )
-        });
-        let way = way.unwrap_or_default();
         unusable(format!("the check ended with {}: {last}{way}", output.status))
     })?;
     judge(&report, &logs(&said), site.needs_links).map_err(unusable)
+}
+
+/// What a process says until it ends; `None` if that takes longer, and then it is killed.
+fn output_within(child: Child, limit: Duration) -> Option<std::io::Result<Output>> {
+    let pid = child.id();
+    let (tell, told) = channel();
+    std::thread::spawn(move || tell.send(child.wait_with_output()));
+    let output = told.recv_timeout(limit).ok();
+    if output.is_none() {
+        process::signal(pid, false, Signal::KILL.as_raw());
+    }
+    output
 }
 
 /// What libfabric has logged about Weft's provider, the last lines.

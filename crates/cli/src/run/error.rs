@@ -61,6 +61,9 @@ pub enum RunError {
     /// The lab for the job failed.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// A variable's value makes no sense.
+    #[error(transparent)]
+    Variable(#[from] weft::env::EnvError),
     /// A system call failed.
     #[error("{doing}: {cause}")]
     Io {

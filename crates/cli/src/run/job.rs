@@ -56,7 +56,8 @@ struct Ending {
     status: Option<u8>,
     /// When ranks were asked to end.
     asked: Option<Instant>,
-    killed: bool,
+    /// When they were killed.
+    killed: Option<Instant>,
     /// When the last rank ended.
     last: Option<Instant>,
 }
@@ -68,12 +69,16 @@ impl Job {
     /// When waiting itself fails.
     pub fn run(mut self) -> Result<u8, RunError> {
         let began = Instant::now();
-        let mut ending = Ending { status: None, asked: None, killed: false, last: None };
+        let mut ending = Ending { status: None, asked: None, killed: None, last: None };
         let mut alive = self.places.len();
         let mut waiting: Option<Instant> = None;
         loop {
             let over = self.team.is_over() && self.remotes.iter().all(Remote::is_over);
             if over || ending.last.is_some_and(|at| at.elapsed() > LAST_WORDS) {
+                break;
+            }
+            if ending.killed.is_some_and(|at| at.elapsed() > LAST_WORDS) {
+                self.give_up();
                 break;
             }
             let mut events = Vec::new();
@@ -84,6 +89,7 @@ impl Job {
                     self.interrupted(number, &mut ending);
                 }
             }
+            self.remotes.iter_mut().for_each(|remote| remote.look_at_clock(&mut events));
             for event in events {
                 if let Event::Ended { .. } = event {
                     alive -= 1;
@@ -104,8 +110,9 @@ impl Job {
     fn patience(&self, ending: &Ending, began: Instant, waiting: Option<Instant>) -> Duration {
         let mut until = vec![began + Duration::from_secs(3600)];
         until.extend(self.policy.timeout.filter(|_| ending.asked.is_none()).map(|t| began + t));
-        until.extend(ending.asked.filter(|_| !ending.killed).map(|at| at + GRACE));
-        until.extend(ending.last.map(|at| at + LAST_WORDS));
+        until.extend(ending.asked.filter(|_| ending.killed.is_none()).map(|at| at + GRACE));
+        until.extend([ending.last, ending.killed].into_iter().flatten().map(|at| at + LAST_WORDS));
+        until.extend(self.remotes.iter().filter_map(Remote::deadline));
         until.extend(waiting.map(|at| at + MISSING_AFTER));
         let next = until.into_iter().min().unwrap_or(began);
         let left = next.saturating_duration_since(Instant::now());
@@ -213,8 +220,17 @@ impl Job {
     }
 
     fn kill(&mut self, ending: &mut Ending) {
-        if !std::mem::replace(&mut ending.killed, true) {
+        if ending.killed.is_none() {
+            ending.killed = Some(Instant::now());
             self.signal(Signal::KILL.as_raw());
+        }
+    }
+
+    /// Waits no longer for hosts that do not say that their ranks have ended.
+    fn give_up(&self) {
+        for remote in self.remotes.iter().filter(|remote| !remote.is_over()) {
+            let host = remote.host();
+            say(&format!("{host} does not say that its ranks have ended: see there what is left"));
         }
     }
 

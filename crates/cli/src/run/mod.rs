@@ -37,7 +37,7 @@ use team::{Post, Program, Team};
 pub use error::RunError;
 pub(crate) use place::{Host, Map, hosts, places};
 pub(crate) use team::ending;
-pub(crate) use way::{leader, way_to};
+pub(crate) use way::{answer_limit, leader, silent, way_to};
 
 /// The devices that a program can be told to use.
 const DEVICES: [&str; 4] = ["composite", "shm", "ether", "loopback"];
@@ -203,6 +203,7 @@ impl Launch {
     /// Has all ranks started by agents on other hosts.
     fn on_hosts(&mut self, args: &Args, list: &str) -> Result<(), RunError> {
         let list = hosts(list)?;
+        let limit = answer_limit()?;
         let room: Vec<Option<u32>> = list.iter().map(|h| h.slots).collect();
         let placed = places(args.ranks, &room, args.map)?;
         self.places = placed.iter().map(|&at| list[at].name.clone()).collect();
@@ -228,7 +229,7 @@ impl Launch {
                 ranks,
             };
             remote_of[at] = Some(self.remotes.len());
-            self.remotes.push(Remote::start(&host.name, &start)?);
+            self.remotes.push(Remote::start(&host.name, &start, limit)?);
         }
         self.hosts = placed.iter().map(|&at| remote_of[at]).collect();
         Ok(())

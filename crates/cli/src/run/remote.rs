@@ -5,14 +5,19 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use weft_sys::process::{self, Setup};
 
 use super::RunError;
 use super::agent::Start;
 use super::frames::{self, Frame, Kind};
 use super::team::Event;
-use super::way::{leader, way_to};
+use super::way::{leader, silent, way_to};
+
+/// How long the command that leads there may take to end when it is asked to.
+const LEAVE: Duration = Duration::from_millis(500);
 
 /// The ranks on another host.
 pub struct Remote {
@@ -25,6 +30,9 @@ pub struct Remote {
     /// Ranks that have not ended.
     left: usize,
     lost: bool,
+    /// By when the agent must have answered; `None` once it has.
+    answers_by: Option<Instant>,
+    limit: Duration,
 }
 
 impl Remote {
@@ -32,7 +40,7 @@ impl Remote {
     ///
     /// # Errors
     /// When the command that leads there cannot be started.
-    pub(super) fn start(host: &str, start: &Start) -> Result<Remote, RunError> {
+    pub(super) fn start(host: &str, start: &Start, limit: Duration) -> Result<Remote, RunError> {
         let (ssh, words) = (leader(), way_to(host));
         let first = &words[0];
         let exe = match weft::env::text("WEFT_REMOTE_EXE") {
@@ -55,9 +63,35 @@ impl Remote {
         };
         let order = serde_json::to_vec(start).map_err(|e| lost(e.to_string()))?;
         frames::write(&mut to, Kind::Start, 0, &order).map_err(|e| lost(e.to_string()))?;
-        let left = start.ranks.len();
-        let host = host.to_string();
-        Ok(Remote { host, command: ssh, child, to, from, received: Vec::new(), left, lost: false })
+        Ok(Remote {
+            host: host.to_string(),
+            command: ssh,
+            child,
+            to,
+            from,
+            received: Vec::new(),
+            left: start.ranks.len(),
+            lost: false,
+            answers_by: Instant::now().checked_add(limit),
+            limit,
+        })
+    }
+
+    /// The host's name.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// When [`Remote::look_at_clock`] is to be called.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.answers_by
+    }
+
+    /// Gives a host up that has not answered in time.
+    pub fn look_at_clock(&mut self, events: &mut Vec<Event>) {
+        if self.answers_by.is_some_and(|at| Instant::now() >= at) {
+            self.lose(silent(self.limit), events);
+        }
     }
 
     /// What [`Remote::hear`] is to be called for when it is readable.
@@ -98,6 +132,7 @@ impl Remote {
             Kind::Hello if frame.bytes != env!("CARGO_PKG_VERSION").as_bytes() => {
                 self.lose(format!("its weft has version {}", frame.text()), events);
             }
+            Kind::Hello => self.answers_by = None,
             Kind::Ask => events.push(Event::Ask { rank, line: frame.text() }),
             Kind::Output | Kind::Error => {
                 let error = frame.kind == Kind::Error;
@@ -122,6 +157,7 @@ impl Remote {
             events.push(Event::Lost { error: RunError::HostLost { host, why, command } });
         }
         self.lost = true;
+        self.answers_by = None;
         self.left = 0;
         self.from = None;
     }
@@ -143,12 +179,19 @@ impl Remote {
     }
 }
 
-/// Whether a program is ssh and so takes its options, wherever it is.
 impl Drop for Remote {
     fn drop(&mut self) {
         // The agent sees the end of its input and ends its ranks; the way there is then closed.
         let _ = frames::write(&mut self.to, Kind::Signal, 0, b"9");
-        process::signal(self.child.id(), true, 15);
-        let _ = self.child.wait();
+        process::signal(self.child.id(), true, Signal::TERM.as_raw());
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if asked.elapsed() >= LEAVE {
+                process::signal(self.child.id(), true, Signal::KILL.as_raw());
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }

@@ -1,6 +1,27 @@
 //! The way to another host: ssh, or what `WEFT_SSH` names.
 
 use std::path::Path;
+use std::time::Duration;
+
+use super::RunError;
+
+/// How long a host may take to answer first, unless `WEFT_WIREUP_LIMIT_S` says so. ssh notices a
+/// dead host sooner; but what it starts there, or another command in its place, may hang.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// How long a host may take to answer first.
+///
+/// # Errors
+/// When the variable that says so makes no sense.
+pub(crate) fn answer_limit() -> Result<Duration, RunError> {
+    Ok(weft::env::seconds("WEFT_WIREUP_LIMIT_S")?.unwrap_or(ANSWER))
+}
+
+/// What is wrong with a host that took longer than that.
+pub(crate) fn silent(limit: Duration) -> String {
+    let s = limit.as_secs_f64();
+    format!("it has not answered for {s} s (WEFT_WIREUP_LIMIT_S sets the limit)")
+}
 
 /// What is started to get to other hosts.
 pub(crate) fn leader() -> String {

@@ -136,6 +136,26 @@ fn a_lab_whose_holder_was_killed_is_forgotten() {
 }
 
 #[test]
+fn labs_of_another_pid_namespace_are_left_alone() {
+    let Some(lab) = Up::new("apart", &["--nodes", "1"]) else { return };
+    let list = |options: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(options).args(["--pid", "--fork", "--mount-proc", WEFT, "lab", "list"]);
+        command.output().expect("unshare")
+    };
+    let mut listed = list(&[]);
+    if !listed.status.success() {
+        listed = list(&["--user", "--map-current-user"]);
+    }
+    if !listed.status.success() {
+        println!("SKIPPED: no PID namespace can be made: {}", err(&listed).trim());
+        return;
+    }
+    assert!(!out(&listed).contains(&lab.0), "its processes are others");
+    lab.record();
+}
+
+#[test]
 fn a_name_is_taken_once() {
     let Some(lab) = Up::new("twice", &["--nodes", "1"]) else { return };
     let again = weft(&["lab", "up", "--name", &lab.0]);

@@ -12,6 +12,7 @@ use weft::error::Error;
 use super::collective::Circles;
 use super::group::Groups;
 use super::mark::{Kind, Mark};
+use super::peek::Lookout;
 use crate::abi::*;
 use crate::abroad;
 use crate::av::Vector;
@@ -105,6 +106,7 @@ pub struct State {
     /// Messages taken out of the matching, and what was seen of them, by the context they were
     /// claimed with.
     pub claimed: HashMap<u64, (Matched, Status)>,
+    pub lookout: Lookout,
     pub groups: Groups,
     /// What it does together with others.
     pub circles: Circles,
@@ -271,6 +273,7 @@ impl Live {
     pub fn progress_within(&self, looks: u32) -> bool {
         let Some(bound) = self.bound.get() else { return false };
         self.turn(|turn, state| {
+            state.lookout.progressed();
             let mut did = turn.progress_within(looks);
             while let Some(occurrence) = turn.occurrence() {
                 did = true;

@@ -119,6 +119,7 @@ impl Ep {
         }
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
+            state.lookout.sent();
             turn.inject(peer, &message.envelope(), bytes).map_err(|e| self.lost(state, &e))
         })?;
         bound.ended_at_once(0, Mark::new(message.kind(), false), bytes.len());
@@ -143,6 +144,7 @@ impl Ep {
         let envelope = message.envelope();
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
+            state.lookout.sent();
             let cookie = Some(Cookie { context, mark: mark.0 });
             let sent = if self.ends_early {
                 turn.send(peer, &envelope, buf, cookie)
@@ -174,6 +176,7 @@ impl Ep {
         let copy = (flags & FI_INJECT != 0).then(|| copied(buf)).transpose()?;
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
+            state.lookout.sent();
             if flags & FI_DELIVERY_COMPLETE == 0 {
                 if let Some(copy) = &copy {
                     // Nobody asks how it ends, and its bytes are its own.

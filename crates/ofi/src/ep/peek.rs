@@ -1,8 +1,17 @@
 //! Looking for a message that has arrived, and taking it out of the matching.
+//!
+//! Who looks for a message from anyone right after a send is told "nothing yet" once, even if there
+//! is one. That is for MPICH's sake. What a rank sends to itself goes by MPICH's own memory, and is
+//! seen there only after MPICH has made progress; a probe looks there first, and then here. So a
+//! probe from anyone right after the sends would be shown a peer's message, MPICH then takes in the
+//! rank's own, and the receive from anyone gets that one instead: `MPI_Dist_graph_create` makes
+//! wrong graphs so. Between two looks MPICH makes progress. A program loses nothing by it: it asks
+//! again, as it must where a message is late.
 
 use std::ffi::c_void;
 
 use weft::endpoint::{Cookie, Status, Turn};
+use weft_proto::msg::matching::Want;
 use weft_sys::buf::Buf;
 
 use super::Ep;
@@ -12,6 +21,41 @@ use super::message::{Wanted, context_of, is_told};
 use crate::abi::*;
 use crate::cq::{Entry, Failure};
 use crate::fail::Fail;
+
+/// When a look for a message from anyone is told "nothing yet"; see the module's page.
+#[derive(Default)]
+pub struct Lookout {
+    /// Something was sent, and no progress asked for since.
+    sent: bool,
+    /// Messages that had come when "nothing" was told last. They are shown, whatever is sent: else
+    /// a program that sends before each look would never see them.
+    known: u64,
+}
+
+impl Lookout {
+    #[inline]
+    pub fn sent(&mut self) {
+        self.sent = true;
+    }
+
+    #[inline]
+    pub fn progressed(&mut self) {
+        self.sent = false;
+    }
+
+    /// Whether the message that was found is not to be shown yet.
+    fn withholds(&self, turn: &mut Turn<'_>, want: &Want) -> bool {
+        self.sent
+            && want.source.is_none()
+            && turn.number(want).is_some_and(|number| number >= self.known)
+    }
+
+    fn told_nothing(&mut self, turn: &Turn<'_>, want: &Want) {
+        if want.source.is_none() {
+            self.known = turn.kept();
+        }
+    }
+}
 
 impl Ep {
     /// Tells what the oldest message that fits says of itself, or, by a failure, that there is
@@ -24,16 +68,21 @@ impl Ep {
         self.live.turn(|turn, state| {
             let want = self.want(state, wanted)?;
             turn.progress();
-            let Some(status) = turn.peek(&want) else {
+            // What is taken at once is what was shown, in any case.
+            let takes = flags & (FI_CLAIM | FI_DISCARD) != 0;
+            let found = turn.peek(&want);
+            let Some(status) = found.filter(|_| takes || !state.lookout.withholds(turn, &want))
+            else {
+                state.lookout.told_nothing(turn, &want);
                 match turn.hopeless(&want) {
-                    Some(error) => bound.failed(state, context, mark, error, None),
-                    None => nothing(bound, context, wanted),
+                    Some(error) if found.is_none() => {
+                        bound.failed(state, context, mark, error, None);
+                    }
+                    _ => nothing(bound, context, wanted),
                 }
                 return Ok(());
             };
-            if flags & (FI_CLAIM | FI_DISCARD) != 0
-                && let Some(matched) = turn.claim(&want)
-            {
+            if takes && let Some(matched) = turn.claim(&want) {
                 if flags & FI_DISCARD != 0 {
                     turn.discard(matched);
                 } else if let Some((older, _)) = state.claimed.insert(context, (matched, status)) {

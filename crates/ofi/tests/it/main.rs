@@ -10,6 +10,7 @@ mod groups;
 mod info;
 mod library;
 mod load;
+mod lookout;
 mod memory;
 mod messages;
 mod net;

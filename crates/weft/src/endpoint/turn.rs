@@ -214,6 +214,16 @@ impl Turn<'_> {
         status
     }
 
+    /// Which of the [kept](Turn::kept) messages [`Turn::peek`] shows, counted from 0.
+    pub fn number(&mut self, want: &Want) -> Option<u64> {
+        self.work.matcher.number(want)
+    }
+
+    /// Messages for which no receive was there when they came, ever.
+    pub fn kept(&self) -> u64 {
+        self.work.matcher.kept()
+    }
+
     /// Why no message that is wanted can come any more, if so.
     pub fn hopeless(&self, want: &Want) -> Option<Error> {
         self.work.hopeless(want)

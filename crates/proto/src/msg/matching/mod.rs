@@ -165,6 +165,16 @@ impl<R, U> Matcher<R, U> {
         self.unexpected.peek(want)
     }
 
+    /// Which of the [kept](Matcher::kept) messages [`Matcher::peek`] shows, counted from 0.
+    pub fn number(&mut self, want: &Want) -> Option<u64> {
+        self.unexpected.number(want)
+    }
+
+    /// Messages ever stored.
+    pub fn kept(&self) -> u64 {
+        self.unexpected.kept()
+    }
+
     /// Takes out the oldest unexpected message that fits: from now on no other receive sees it.
     #[inline]
     pub fn claim(&mut self, want: &Want) -> Option<(Arrival, U)> {

@@ -20,6 +20,8 @@ fn arrival(source: u32, tag: u64) -> Arrival {
 struct Model {
     posted: VecDeque<(Want, u32)>,
     unexpected: VecDeque<(Arrival, u32)>,
+    /// All that were ever stored.
+    kept: Vec<u32>,
 }
 
 impl Model {
@@ -110,6 +112,7 @@ impl Run {
         if got.is_none() {
             self.matcher.keep(arrival, self.number);
             self.model.unexpected.push_back((arrival, self.number));
+            self.model.kept.push(self.number);
         }
     }
 
@@ -136,6 +139,10 @@ impl Run {
                 let expected = expected.map(|at| self.model.unexpected[at]);
                 let got = self.matcher.peek(&any.want());
                 assert_eq!(got.map(|(arrival, message)| (arrival, *message)), expected);
+                let number = self.matcher.number(&any.want());
+                let named = number.map(|number| self.model.kept[number as usize]);
+                assert_eq!(named, expected.map(|(_, message)| message));
+                assert_eq!(self.matcher.kept(), self.model.kept.len() as u64);
             }
             Step::Claim(any) => {
                 assert_eq!(self.matcher.claim(&any.want()), self.model.claim(&any.want()));

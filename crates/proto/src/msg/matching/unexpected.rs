@@ -19,6 +19,7 @@ const TABLES: usize = 4;
 struct Entry<U> {
     arrival: Arrival,
     message: U,
+    number: u64,
 }
 
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(super) struct UnexpectedQueue<U> {
     slab: Slab<Entry<U>>,
     order: Ends,
     links: Links,
+    /// Messages ever stored.
+    kept: u64,
     /// Every message is in each of them; none while the list is short.
     tables: Vec<Table>,
     /// Tables out of use, for their memory.
@@ -45,6 +48,7 @@ impl<U> UnexpectedQueue<U> {
             slab: Slab::new(),
             order: Ends::EMPTY,
             links: Links::default(),
+            kept: 0,
             tables: Vec::new(),
             spare: Vec::new(),
         }
@@ -57,7 +61,8 @@ impl<U> UnexpectedQueue<U> {
 
     #[inline]
     pub(super) fn keep(&mut self, arrival: Arrival, message: U) {
-        let slot = self.slab.insert(Entry { arrival, message });
+        let slot = self.slab.insert(Entry { arrival, message, number: self.kept });
+        self.kept += 1;
         self.links.append(&mut self.order, slot);
         for table in &mut self.tables {
             table.add(&self.slab, slot, &arrival);
@@ -68,6 +73,15 @@ impl<U> UnexpectedQueue<U> {
     pub(super) fn peek(&mut self, want: &Want) -> Option<(Arrival, &U)> {
         let slot = self.find(want)?;
         self.slab.get(slot).map(|e| (e.arrival, &e.message))
+    }
+
+    pub(super) fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    pub(super) fn number(&mut self, want: &Want) -> Option<u64> {
+        let slot = self.find(want)?;
+        self.slab.get(slot).map(|e| e.number)
     }
 
     #[inline]
