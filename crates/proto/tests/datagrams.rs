@@ -226,6 +226,33 @@ fn who_hears_is_told_by_one_frame_and_the_deaf_by_one_each() {
 }
 
 #[test]
+fn who_hears_no_more_is_told_alone_and_by_all_again_when_it_does() {
+    let mut wire = Wire::new(4, |_| true);
+    wire.connect();
+    let all: Vec<PeerId> = (1..4).map(PeerId).collect();
+    let say = |wire: &mut Wire| {
+        wire.came.clear();
+        wire.multicast(0, &all, b"more");
+        wire.run(10);
+        let mut who: Vec<usize> = wire.came.iter().map(|(at, ..)| *at).collect();
+        who.sort_unstable();
+        who
+    };
+    (0..10).for_each(|_| assert_eq!(say(&mut wire), [1, 2, 3]));
+    // The switch forgets that one of them is in the group.
+    wire.hears = |node| node != 2;
+    assert_eq!(say(&mut wire), [1, 3], "it is relied upon");
+    (0..300).for_each(|_| drop(say(&mut wire)));
+    assert!(!wire.engines[0].hears(PeerId(2), LINK) && wire.engines[0].hears(PeerId(3), LINK));
+    assert_eq!(say(&mut wire), [1, 2, 3]);
+    wire.hears = |_| true;
+    // Until it has answered it is told alone as well.
+    (0..150).for_each(|_| drop(say(&mut wire)));
+    assert!(wire.engines[0].hears(PeerId(2), LINK));
+    assert_eq!(say(&mut wire), [1, 2, 3]);
+}
+
+#[test]
 fn long_datagrams_to_all_are_for_paths_that_carry_them_and_peers_that_hear() {
     let spec = LinkSpec { mtu: 9000, max_burst: 70_000, ..LinkSpec::default() };
     let mut wire = Wire::on(3, |_| true, spec);

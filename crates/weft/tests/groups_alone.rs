@@ -1,7 +1,7 @@
 //! Groups of endpoints that belong to no job: each numbers its peers as it likes, and an id is
 //! agreed upon by other means.
 
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,9 @@ use weft_sys::buf::Buf;
 use weft_wire::JobKey;
 
 const KEY: JobKey = JobKey([7; 16]);
+
+/// What takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(100);
 
 fn open() -> Endpoint {
     let windows = Arc::new(Windows::default());
@@ -241,6 +244,27 @@ fn whoever_waits_for_one_that_left_is_told_so() {
             assert_eq!(data, [1; 3]);
         });
     }
+}
+
+#[test]
+fn a_group_is_dropped_within_a_barrier_that_others_never_enter() {
+    let (done, is_done) = mpsc::channel();
+    let (done, is_done, found) = (Mutex::new(done), Mutex::new(is_done), Mutex::new(Vec::new()));
+    all(2, |endpoint, me, peers| {
+        let group = Group::with_id(endpoint, peers, 18, &GroupOptions::default()).unwrap();
+        group.barrier().unwrap();
+        if me == 0 {
+            group.arrive().unwrap();
+            drop(group);
+            let _ = done.lock().unwrap().send(());
+        } else {
+            // Where nothing else ends the drop, this one enters after all.
+            let in_time = is_done.lock().unwrap().recv_timeout(PATIENCE).is_ok();
+            let ends = [group.barrier(), group.barrier()].map(|end| is_gone(end, peers[0]));
+            found.lock().unwrap().push((in_time, ends));
+        }
+    });
+    assert_eq!(found.into_inner().unwrap(), [(true, [true; 2])]);
 }
 
 #[test]

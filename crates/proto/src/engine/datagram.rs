@@ -269,7 +269,8 @@ impl Engine {
     }
 
     /// The links over which to ask now who of `peers` hears, a bit each: those that lead to a peer
-    /// of which it is not known. It counts as asked; follow it by [`Engine::hear_probe`] for each.
+    /// of which it is not known, or has not been asked for long. It counts as asked; follow it by
+    /// [`Engine::hear_probe`] for each.
     /// Costs next to nothing if it was called a short time ago.
     #[inline]
     pub fn to_probe(&mut self, now: Instant, peers: &[PeerId]) -> u32 {
@@ -286,8 +287,8 @@ impl Engine {
         for peer in peers {
             let Some(Some(p)) = self.peers.get_mut(peer.index()) else { continue };
             let to_it = p.paths.iter().filter(|p| p.up).fold(0, |all, p| all | bit(p.link));
-            if p.state == State::Open && p.hearing.ask(now, to_it & able) {
-                links |= to_it & able & !p.hearing.over();
+            if p.state == State::Open {
+                links |= p.hearing.ask(now, to_it & able);
             }
         }
         links

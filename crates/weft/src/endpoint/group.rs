@@ -11,6 +11,7 @@ use super::ops::{Owner, State};
 use super::sends::{Outgoing, Started};
 use super::work::EndpointWork;
 use super::{Endpoint, Source, request};
+use crate::collective::order::MESSAGE_MAX;
 use crate::error::Error;
 use crate::group::cast::{self, Cast};
 use crate::group::ordered::{self, Ordered};
@@ -64,16 +65,17 @@ impl Endpoint {
         Some(slot)
     }
 
-    /// Forgets a group once it is in no barrier any more; its members are told how far it got.
+    /// Forgets a group once it is in no barrier any more, or after a while; its members are told
+    /// how far it got.
     pub(crate) fn drop_group(&self, slot: usize) {
         if !std::thread::panicking() {
-            // Others may hear only through this one that all have entered.
-            let _ = self.group_wait(slot);
-            // And miss what only this one can send again. Who does not take it in this time has
+            // Others may hear only through this one that all have entered, and miss what only this
+            // one can send again. Who has not entered, or does not take it, in this time has
             // stopped, or does something else.
             self.station.wait(Some(crate::context::CLOSE_NS), |work, now_ns| {
                 work.progress(now_ns);
-                work.groups.may_leave(slot).then_some(())
+                let is_over = work.groups.ended(slot).is_some();
+                (is_over && work.groups.may_leave(slot)).then_some(())
             });
         }
         let mut work = self.station.lock();
@@ -156,6 +158,9 @@ impl Endpoint {
         let (peer, rank, envelope) = {
             let work = self.station.lock();
             let Some(member) = work.groups.member(slot) else { return Err(Error::NoRequest) };
+            if let Some(why) = work.groups.outcast(slot) {
+                return Err(why.clone());
+            }
             let envelope =
                 Envelope { tag: member.team.id, kind: Kind::BROADCAST, ..Envelope::default() };
             (member.team.peers[root as usize], member.team.rank, envelope)
@@ -245,6 +250,14 @@ impl Endpoint {
     }
 
     pub(crate) fn group_cast(&self, slot: usize, bytes: &[u8]) -> Result<(), Error> {
+        if bytes.len() > MESSAGE_MAX {
+            let len = bytes.len();
+            let why = format!(
+                "a message of {len} bytes is longer than the {MESSAGE_MAX} that a member may send \
+                 at one time: send it in parts, or by a broadcast"
+            );
+            return Err(Error::BadGroup { why });
+        }
         self.wait_group(|work, now_ns| {
             if let Some(why) = work.groups.outcast(slot) {
                 return Some(Err(why.clone()));
@@ -291,8 +304,8 @@ impl Endpoint {
 }
 
 impl EndpointWork {
-    /// Sends on what members of groups are to be told of others, and ends what waits for messages
-    /// of one that has left.
+    /// Sends on what members of groups are to be told of others, and ends what waits for a
+    /// broadcast, or for messages, that will not come.
     pub(super) fn pass_on(&mut self) {
         let envelope = Envelope { kind: Kind::GROUP, ..Envelope::default() };
         for (peer, word) in std::mem::take(&mut self.groups.words) {
@@ -305,7 +318,7 @@ impl EndpointWork {
                 let _ = self.send_copy(peer, &envelope, &bytes);
             }
         }
-        for (id, peer, why) in std::mem::take(&mut self.groups.has_left) {
+        for (id, peer, why) in std::mem::take(&mut self.groups.silent) {
             self.end_broadcasts_of(id, peer, &why);
             self.end_collectives_with(id, peer, &why);
         }
@@ -360,9 +373,10 @@ impl EndpointWork {
         }
     }
 
-    /// As [`EndpointWork::end_broadcasts_of`], if the member with that rank has left the group.
+    /// As [`EndpointWork::end_broadcasts_of`], if the member with that rank broadcasts nothing
+    /// more.
     fn end_broadcasts(&mut self, slot: usize, root: u32) {
-        let Some(why) = self.groups.has_left(slot, root).cloned() else { return };
+        let Some(why) = self.groups.silence(slot, root).cloned() else { return };
         let team = self.groups.team_at(slot).map(|(id, peers)| (id, peers[root as usize]));
         if let Some((id, peer)) = team {
             self.end_broadcasts_of(id, peer, &why);
@@ -429,7 +443,7 @@ impl EndpointWork {
                 return Err(why.clone());
             }
             let found = work.ordered(slot, now_ns, |machine, out| {
-                machine.deliver(into, out).map(Ok).or_else(|| machine.hopeless().map(Err))
+                machine.deliver(into, out).or_else(|| machine.hopeless().map(Err))
             });
             found.unwrap_or(Some(Err(Error::NoRequest))).transpose()
         };

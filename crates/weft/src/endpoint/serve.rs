@@ -126,6 +126,9 @@ impl Remote {
             let Some(Setup { spot, along, .. }) = self.expected(peer, op) else {
                 return Answer::None;
             };
+            if !self.notes.admit(peer, along.share) {
+                return Answer::Code(op, Err(Refusal::Shares));
+            }
             let result = self.write(spot, payload);
             return Answer::Code(op, self.noted(ops, peer, result, along));
         }
@@ -138,11 +141,14 @@ impl Remote {
                 _ => Answer::Code(op, Err(Refusal::Nonsense)),
             };
         };
+        if envelope.kind == Kind::CONTROL {
+            self.expect(Setup { peer, op, spot, along });
+            return Answer::None;
+        }
+        if !self.notes.admit(peer, along.share) {
+            return Answer::Code(op, Err(Refusal::Shares));
+        }
         let result = match envelope.kind {
-            Kind::CONTROL => {
-                self.expect(Setup { peer, op, spot, along });
-                return Answer::None;
-            }
             Kind::GET => match self.read(spot, rest) {
                 // Told when it has been read.
                 Ok((memory, seen)) => {
@@ -380,7 +386,10 @@ impl EndpointWork {
         let rights = Rights { get: false, put: true };
         let (memory, landing) = match self.remote.expected(peer, op) {
             Some(Setup { spot, along, .. }) => {
-                let found = self.remote.windows.find(spot, len, rights);
+                let found = match self.remote.notes.admit(peer, along.share) {
+                    true => self.remote.windows.find(spot, len, rights),
+                    false => Err(Refusal::Shares),
+                };
                 let refusal = found.as_ref().err().copied();
                 let memory = found.unwrap_or_else(|_| Buf::empty());
                 (memory, Landing { answer: op, refusal, key: spot.key, along })

@@ -1,8 +1,8 @@
 //! Operations on a peer's windows that are asked for in several requests: the peer is told of them
 //! as of one, when the last request has been done.
 //!
-//! Nothing bounds how many may be under way: each is remembered by its asker, too, and at more
-//! cost.
+//! So many of one peer may be under way that an honest one meets no limit: each is remembered by
+//! its asker, too, and at more cost.
 
 use std::collections::HashMap;
 
@@ -43,6 +43,10 @@ impl Share {
     }
 }
 
+/// Unfinished operations of one peer. Requests for more are refused: it has asked for one part each
+/// of so many.
+pub(super) const BEGUN_MAX: usize = 4096;
+
 /// What a request did with a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
@@ -66,10 +70,25 @@ struct Begun {
 pub(super) struct Notes {
     /// Whether every operation is told.
     pub(super) watched: bool,
-    begun: HashMap<(PeerId, u64), Begun>,
+    begun: HashMap<PeerId, HashMap<u64, Begun>>,
 }
 
 impl Notes {
+    /// A request is about to be done: `false` where there is no room to remember that it is one of
+    /// several.
+    pub(super) fn admit(&mut self, peer: PeerId, share: Option<Share>) -> bool {
+        share.is_none_or(|share| self.begun(peer, share).is_some())
+    }
+
+    fn begun(&mut self, peer: PeerId, share: Share) -> Option<&mut Begun> {
+        let begun = self.begun.entry(peer).or_default();
+        if begun.len() == BEGUN_MAX && !begun.contains_key(&share.whole) {
+            return None;
+        }
+        let fresh = || Begun { left: share.parts, refused: false, windows: Vec::new(), data: None };
+        Some(begun.entry(share.whole).or_insert_with(fresh))
+    }
+
     /// A request has been done, or (`None`) was refused.
     #[inline]
     pub(super) fn note(
@@ -100,8 +119,7 @@ impl Notes {
         data: Option<u64>,
         share: Share,
     ) {
-        let fresh = || Begun { left: share.parts, refused: false, windows: Vec::new(), data: None };
-        let begun = self.begun.entry((peer, share.whole)).or_insert_with(fresh);
+        let Some(begun) = self.begun(peer, share) else { return };
         begun.left = begun.left.saturating_sub(1);
         begun.data = begun.data.or(data);
         match seen {
@@ -114,10 +132,8 @@ impl Notes {
         if begun.left > 0 {
             return;
         }
-        let Some(Begun { refused, windows, data, .. }) = self.begun.remove(&(peer, share.whole))
-        else {
-            return;
-        };
+        let ended = self.begun.get_mut(&peer).and_then(|begun| begun.remove(&share.whole));
+        let Some(Begun { refused, windows, data, .. }) = ended else { return };
         let Some(Seen { access, .. }) = seen.filter(|_| !refused) else { return };
         if !self.watched && data.is_none() {
             return;
@@ -134,7 +150,7 @@ impl Notes {
 
     /// A peer is gone: what it has begun never ends.
     pub(super) fn bury(&mut self, peer: PeerId) {
-        self.begun.retain(|(asker, _), _| *asker != peer);
+        self.begun.remove(&peer);
     }
 }
 
@@ -175,7 +191,7 @@ mod tests {
         notes.note(&mut ops, peer, put(9, 1), (None, Some(two)));
         assert_eq!(told(&mut ops), [(Some(8), 5, None), (Some(9), 1, None), (None, 6, None)]);
         notes.bury(PeerId(5));
-        assert!(notes.begun.is_empty());
+        assert!(notes.begun.values().all(HashMap::is_empty));
     }
 
     #[test]
@@ -187,7 +203,7 @@ mod tests {
                 let share = Some(Share { whole: 1, parts: 2 });
                 notes.note(&mut ops, PeerId(4), seen, (Some(1), share));
             }
-            assert!(told(&mut ops).is_empty() && notes.begun.is_empty());
+            assert!(told(&mut ops).is_empty() && notes.begun[&PeerId(4)].is_empty());
         }
         // An asker that counts wrongly cannot make the rest wrong.
         notes.note(&mut ops, PeerId(4), put, (None, Some(Share { whole: 1, parts: 0 })));

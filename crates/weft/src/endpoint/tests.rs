@@ -4,6 +4,7 @@ use weft_wire::{Address, PeerId};
 
 use super::*;
 use crate::device::Device;
+use crate::group::{Group, GroupOptions};
 use crate::loopback::Loopback;
 
 fn endpoint() -> Endpoint {
@@ -148,4 +149,31 @@ fn what_came_for_the_endpoint_before_there_was_one_is_not_lost() {
         assert_eq!(ep.recv(0, Tag::ANY, &mut into).unwrap().tag(), tag);
     }
     assert_eq!(&into, b"abc");
+}
+
+#[test]
+fn who_is_out_of_its_group_broadcasts_nothing_there_and_waits_for_nothing() {
+    let me = Address::new(1, 2, 3, 4, "here");
+    let mut device = Loopback::new(me);
+    device.associate(PeerId(0), &me).unwrap();
+    let place = Place { rank: PeerId(0), size: 2, on_node: 1 };
+    let ep = Endpoint::new(Context::on_device(Box::new(device), place, 0).unwrap()).unwrap();
+    let seat = Group::all(&ep, &GroupOptions::default()).unwrap().into_seat();
+    {
+        // Member 1 says that this one is gone.
+        let mut work = ep.station.lock();
+        let (id, _) = work.groups.team_at(seat.slot()).unwrap();
+        let mut word = id.to_le_bytes().to_vec();
+        word.extend([1, 0, 0, 0, 2, 9, 0, 0]);
+        word.extend([0; 12]);
+        let EndpointWork { groups, device, .. } = &mut *work;
+        groups.note(PeerId(1), &word);
+        groups.take(&mut **device, PeerId(1));
+        work.pass_on();
+    }
+    let group = seat.on(&ep);
+    for root in [0, 1] {
+        let error = group.broadcast(root, &mut [0; 9]).unwrap_err();
+        assert!(matches!(&error, Error::PeerDead { peer: PeerId(0), .. }), "{error}");
+    }
 }

@@ -3,6 +3,7 @@
 use weft_sys::buf::Buf;
 use weft_wire::Kind;
 
+use super::share::BEGUN_MAX;
 use super::turn_tests::*;
 use super::*;
 use crate::remote::{AtomicOp, Rights, Scalar, Spot};
@@ -61,6 +62,35 @@ fn several_puts_that_are_one_are_told_once_when_all_bytes_are_there() {
     nothing(&b);
     ended(next(&a, &b)).1.unwrap();
     ended(next(&a, &b)).1.unwrap();
+}
+
+#[test]
+fn a_peer_that_ends_no_operation_that_it_has_begun_is_refused_in_the_end() {
+    let (a, b, to_b) = watched();
+    let memory = Buf::from_vec(vec![0; 1 << 20]);
+    let key = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+    let (short, long) = (Buf::from_vec(pattern(8)), Buf::from_vec(pattern(1 << 20)));
+    let put = |from: &Buf, share: Option<Share>| {
+        let (at, along) = (Spot { key, addr: 0 }, Along { data: None, share });
+        a.endpoint.turn(|turn| turn.put(to_b, from, at, along, Some(cookie(1))).unwrap());
+        ended(next(&a, &b)).1
+    };
+    // One request each of operations that have two.
+    let share = || a.endpoint.turn(|turn| turn.share(2));
+    let first = share();
+    put(&short, first).unwrap();
+    for _ in 1..BEGUN_MAX {
+        put(&short, share()).unwrap();
+    }
+    for from in [&short, &long] {
+        let error = put(from, share()).unwrap_err().to_string();
+        assert!(error.contains("have begun there and not ended"), "{error}");
+    }
+    // Room comes with the end of one.
+    put(&long, first).unwrap();
+    assert_eq!(accessed(next(&b, &a)), (Some(key), 8 + (1 << 20), None));
+    put(&short, share()).unwrap();
+    nothing(&b);
 }
 
 #[test]

@@ -223,7 +223,9 @@ impl Among {
         if !part.take(from, word, out, sent) {
             return false;
         }
+        // Nobody else decides.
         if word.what == what::RELEASED
+            && part.rank(from) == Some(0)
             && let Some(trial) = &mut self.trial
         {
             trial.learn(word.slot);
@@ -234,7 +236,26 @@ impl Among {
 
 #[cfg(test)]
 mod tests {
+    use weft_wire::{Address, PeerId};
+
     use super::*;
+    use crate::group::Way;
+    use crate::loopback::Loopback;
+
+    #[test]
+    fn only_the_first_member_says_what_is_chosen() {
+        let plan = Plan::new(Way::Auto, &[1, 2, 3], None);
+        let team = Team::new(7, 1, (0..3).map(PeerId).collect());
+        let mut among = Among::new(&team, &[0, 1, 2], &plan).unwrap();
+        let mut device = Loopback::new(Address::new(1, 1, 1, 1, "test"));
+        let (mut scratch, mut long) = (Vec::new(), Vec::new());
+        let (device, scratch, long) = (&mut device, &mut scratch, &mut long);
+        let mut out = Outlet { device, team: &team, scratch, long, now_ns: 0 };
+        let (which, mut count) = (kind::BARRIER + TELLER as u8, Count::default());
+        let word = Word { what: what::RELEASED, number: 1, slot: 3 };
+        assert!(among.take(2, which, word, &mut out, &mut count) && !among.is_settled());
+        assert!(among.take(0, which, word, &mut out, &mut count) && among.is_settled());
+    }
 
     #[test]
     fn each_candidate_has_its_rows_and_the_teller_the_last_of_each_pass() {

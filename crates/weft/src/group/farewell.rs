@@ -9,6 +9,8 @@
 //!
 //! A word may come before its group is made here: it is kept.
 
+use std::collections::VecDeque;
+
 use weft_wire::PeerId;
 
 use super::gone::Gone;
@@ -23,10 +25,14 @@ use crate::error::Error;
 /// A word as bytes.
 pub(crate) type Farewell = [u8; HEADING_LEN + BODY_LEN];
 
-/// Most words of one peer that are kept for groups that are not made here yet.
-const EARLY_MAX: usize = 256;
+/// Most words of one peer that are kept for groups that are not made here yet. Beyond that the
+/// oldest are lost: who has left so many groups before this process made them is not found out
+/// there.
+const EARLY_MAX: usize = 4096;
 
-/// Most members of groups that were here whose farewell is still awaited.
+/// Most groups that were here of which one peer's farewell is still awaited. Beyond that the oldest
+/// are forgotten: the farewell is then taken for one of a group to come, and would be wrong only
+/// for one with the same id.
 const STAYING_MAX: usize = 4096;
 
 impl Word {
@@ -64,10 +70,12 @@ impl Groups {
         word: Word,
     ) -> bool {
         let (id, from) = (heading.group, heading.rank);
-        if let Some(at) = self.staying.iter().position(|known| *known == (id, peer)) {
+        if let Some(stays) = self.staying.get_mut(&peer)
+            && let Some(at) = stays.iter().position(|known| *known == id)
+        {
             // Of a group that was here; there may be another with its id by now.
             if word.what == what::LEFT {
-                self.staying.remove(at);
+                stays.remove(at);
             }
             return true;
         }
@@ -108,24 +116,27 @@ impl Groups {
 
     /// Keeps a word for a group that is not here yet. A peer that says too many loses its own only.
     fn keep_early(&mut self, peer: PeerId, heading: &Heading, word: Word) {
-        let mut own = self.early.iter().enumerate().filter(|(_, (by, ..))| *by == peer);
-        let first = own.next().map(|(at, _)| at);
-        if let Some(first) = first.filter(|_| own.count() + 1 >= EARLY_MAX) {
-            self.early.remove(first);
+        let words = self.early.entry(peer).or_default();
+        if words.len() == EARLY_MAX {
+            words.pop_front();
+            tracing::warn!("rank {peer} speaks of too many groups that are not made here yet");
         }
-        self.early.push_back((peer, *heading, word));
+        words.push_back((*heading, word));
     }
 
     /// Takes what came before the group at `slot` was made.
     pub(super) fn take_early(&mut self, device: &mut dyn Device, slot: usize) {
-        let id = self.ids[slot];
-        let mut at = 0;
-        while let Some((peer, heading, word)) = self.early.get(at).copied() {
-            if heading.group == id {
-                self.early.remove(at);
+        let Some((id, peers)) = self.team_at(slot) else { return };
+        let peers = peers.to_vec();
+        for peer in peers {
+            let Some(words) = self.early.remove(&peer) else { continue };
+            let (own, others): (VecDeque<_>, VecDeque<_>) =
+                words.into_iter().partition(|(heading, _)| heading.group == id);
+            if !others.is_empty() {
+                self.early.insert(peer, others);
+            }
+            for (heading, word) in own {
                 self.take_word(device, peer, &heading, word);
-            } else {
-                at += 1;
             }
         }
     }
@@ -145,7 +156,7 @@ impl Groups {
             machine.gone(from, &why, &mut out);
         }
         self.forget_quarrels(slot, from);
-        self.has_left.push((heading.group, peer, why));
+        self.silent.push((heading.group, peer, why));
         // Machines may have something to do soon.
         self.next_ns = 0;
     }
@@ -172,6 +183,9 @@ impl Groups {
         }
         let words = words(out.team, lost, what, rank);
         lost.note(rank, || why.clone());
+        // It may be alive, and out: then it sends nothing more, and its connection stands.
+        let (id, peer) = (out.team.id, out.team.peers[rank as usize]);
+        self.silent.extend((what == what::GONE).then(|| (id, peer, why.clone())));
         self.words.extend(words);
         self.forget_quarrels(slot, rank);
         self.next_ns = 0;
@@ -259,6 +273,8 @@ impl Groups {
         if let Some(member) = self.members[slot].as_deref_mut()
             && member.outcast.is_none()
         {
+            let Team { id, others, .. } = &member.team;
+            self.silent.extend(others.iter().map(|peer| (*id, *peer, why.clone())));
             member.outcast = Some(why);
             self.words.extend(words);
         }
@@ -279,10 +295,11 @@ impl Groups {
         self.past.asked += barrier.count.asked;
         self.past.left += barrier.count.left;
         for peer in team.others.iter().filter(|peer| !left.contains(peer)) {
-            if self.staying.len() == STAYING_MAX {
-                self.staying.pop_front();
+            let stays = self.staying.entry(*peer).or_default();
+            if stays.len() == STAYING_MAX {
+                stays.pop_front();
             }
-            self.staying.push_back((team.id, *peer));
+            stays.push_back(team.id);
         }
         let farewell = barrier.farewell(&team);
         Some((team.others, farewell))
@@ -293,11 +310,10 @@ impl Groups {
         self.member(slot)?.outcast.as_ref()
     }
 
-    /// Why a member, by its rank in the group, has left in good order, if so.
-    pub(crate) fn has_left(&self, slot: usize, rank: u32) -> Option<&Error> {
-        let Member { team, left, lost, .. } = self.member(slot)?;
-        let peer = team.peers.get(rank as usize)?;
-        lost.why(rank).filter(|_| left.contains(peer))
+    /// Why no broadcast of a member, by its rank in the group, comes any more, if so.
+    pub(crate) fn silence(&self, slot: usize, rank: u32) -> Option<&Error> {
+        let Member { lost, outcast, .. } = self.member(slot)?;
+        outcast.as_ref().or_else(|| lost.why(rank))
     }
 }
 
@@ -323,11 +339,62 @@ mod tests {
         };
         say(1, 7);
         (100..10_000).for_each(|group| say(2, group));
-        assert_eq!(groups.early.len(), 1 + EARLY_MAX);
+        assert_eq!(groups.early.values().map(VecDeque::len).sum::<usize>(), 1 + EARLY_MAX);
         let plan = Plan::new(GroupOptions::default().way, &[1, 2], None);
         let peers = vec![PeerId(0), PeerId(1)];
         let slot = groups.add(&mut device, peers, 0, Some(7), &plan).unwrap();
-        assert!(groups.has_left(slot, 1).is_some(), "it was said before the group was made");
-        assert_eq!(groups.early.len(), EARLY_MAX);
+        assert!(groups.silence(slot, 1).is_some(), "it was said before the group was made");
+        assert_eq!(groups.early.len(), 1);
+        let why = Error::PeerClosed { peer: PeerId(2), name: String::new() };
+        groups.gone(&mut device, PeerId(2), &why);
+        assert!(groups.early.is_empty(), "nothing of a dead peer is kept");
+    }
+
+    /// A group of `size` in which this process has rank 0, and a word of rank 1 about another.
+    fn told(size: u32, what: u8, about: u32) -> (Groups, usize) {
+        let mut device = Loopback::new(Address::new(1, 1, 1, 1, "test"));
+        let mut groups = Groups::default();
+        let nodes: Vec<u64> = (0..u64::from(size)).collect();
+        let plan = Plan::new(GroupOptions::default().way, &nodes, None);
+        let peers: Vec<PeerId> = (0..size).map(PeerId).collect();
+        let slot = groups.add(&mut device, peers.clone(), 0, Some(7), &plan).unwrap();
+        let word = datagram(&Team::new(7, 1, peers), kind::BARRIER, what, 0, about);
+        groups.note(PeerId(1), &word);
+        groups.take(&mut device, PeerId(1));
+        (groups, slot)
+    }
+
+    #[test]
+    fn whoever_is_out_is_waited_for_by_nobody_and_waits_for_nobody() {
+        let (groups, slot) = told(4, what::GONE, 2);
+        let silent: Vec<PeerId> = groups.silent.iter().map(|(_, peer, _)| *peer).collect();
+        assert_eq!(silent, [PeerId(2)]);
+        assert!(groups.silence(slot, 2).is_some() && groups.silence(slot, 3).is_none());
+        let (groups, slot) = told(4, what::GONE, 0);
+        let silent: Vec<PeerId> = groups.silent.iter().map(|(_, peer, _)| *peer).collect();
+        assert_eq!(silent, [1, 2, 3].map(PeerId));
+        assert!(groups.outcast(slot).is_some() && groups.silence(slot, 3).is_some());
+    }
+
+    #[test]
+    fn farewells_that_are_awaited_are_not_pushed_out_by_those_of_others() {
+        let mut groups = Groups::default();
+        let plan = Plan::new(GroupOptions::default().way, &[1, 2], None);
+        let make = |groups: &mut Groups, peer: u32, id: u64| {
+            let mut device = Loopback::new(Address::new(1, 1, 1, 1, "test"));
+            groups.add(&mut device, vec![PeerId(0), PeerId(peer)], 0, Some(id), &plan).unwrap()
+        };
+        let mut device = Loopback::new(Address::new(1, 1, 1, 1, "test"));
+        for (peer, id) in [(1, 7)].into_iter().chain((100..5000).map(|id| (2, id))) {
+            let slot = make(&mut groups, peer, id);
+            groups.remove(&mut device, slot).unwrap();
+        }
+        let slot = make(&mut groups, 1, 7);
+        let word =
+            datagram(&Team::new(7, 1, vec![PeerId(0), PeerId(1)]), kind::BARRIER, what::LEFT, 0, 0);
+        groups.note(PeerId(1), &word);
+        groups.take(&mut device, PeerId(1));
+        assert!(groups.silence(slot, 1).is_none(), "it was said of the group before");
+        assert_eq!(groups.staying[&PeerId(2)].len(), STAYING_MAX);
     }
 }

@@ -285,13 +285,14 @@ impl Group<'_> {
         self.endpoint.group_broadcast(self.slot, root, data)
     }
 
-    /// Sends a message of any length to all members, this one included, which deliver it in the
+    /// Sends a message of at most 1 GiB to all members, this one included, which deliver it in the
     /// group's order; waits while too many are under way. What was sent before a
     /// [`Group::deliver`] can be behind what that gives.
     ///
     /// # Errors
     /// [`Error::NoRequest`] for a group that has ended; [`Error::PeerDead`] with this process's own
-    /// number if other members have found it gone.
+    /// number if other members have found it gone; [`Error::BadGroup`] if it is
+    /// too long.
     pub fn cast(&self, bytes: &[u8]) -> Result<(), Error> {
         self.endpoint.group_cast(self.slot, bytes)
     }
@@ -303,7 +304,8 @@ impl Group<'_> {
     ///
     /// # Errors
     /// When all other members are gone and nothing is under way: how the last of them was found
-    /// gone, or that it has left. As for [`Group::cast`].
+    /// gone, or that it has left. As for [`Group::cast`]. [`Error::BadGroup`] in place of a message
+    /// that is longer than one may be, at all members alike; the next call gives the next.
     pub fn deliver(&self) -> Result<Delivery, Error> {
         let mut bytes = Vec::new();
         let sender = self.deliver_into(&mut bytes)?;

@@ -1,11 +1,13 @@
 //! Messages in the group's order: the machine that gives the wire to
 //! [`collective::order`](crate::collective::order).
 
+use weft_wire::PeerId;
+
 use super::gone::Gone;
 use super::machine::{BURST, Machine};
 use super::team::Outlet;
 use crate::collective::broadcast::To;
-use crate::collective::order::{Delivery, Frame, HEAD_MAX, Limits, Member};
+use crate::collective::order::{Delivery, Frame, HEAD_MAX, Limits, MESSAGE_MAX, Member, Overlong};
 use crate::error::Error;
 
 /// The kind of its datagrams.
@@ -187,13 +189,22 @@ impl Ordered {
     }
 
     /// The next message, if it is there, into `into`, whose memory is used again; who sent it.
-    pub(crate) fn deliver(&mut self, into: &mut Vec<u8>, out: &mut Outlet<'_>) -> Option<u32> {
+    pub(crate) fn deliver(
+        &mut self,
+        into: &mut Vec<u8>,
+        out: &mut Outlet<'_>,
+    ) -> Option<Result<u32, Error>> {
         let now_ns = out.now_ns;
         let member = self.member(now_ns);
-        let Delivery { sender, bytes } = member.deliver(now_ns)?;
-        member.give_back(std::mem::replace(into, bytes));
+        let delivered = match member.deliver(now_ns)? {
+            Ok(Delivery { sender, bytes }) => {
+                member.give_back(std::mem::replace(into, bytes));
+                Ok(sender)
+            }
+            Err(Overlong { sender }) => Err(overlong(out.team.peers[sender as usize])),
+        };
         self.look(now_ns);
-        Some(sender)
+        Some(delivered)
     }
 
     /// The program waits: nothing keeps its messages company any more.
@@ -271,6 +282,15 @@ impl Ordered {
         self.frames += self.single.send(out) + self.row.send(out);
         self.deadline_ns = member.deadline_ns().unwrap_or(u64::MAX);
     }
+}
+
+#[cold]
+fn overlong(peer: PeerId) -> Error {
+    let why = format!(
+        "rank {peer} has sent a message of more than {MESSAGE_MAX} bytes, which all members have \
+         left out: is Weft the same on all nodes?"
+    );
+    Error::BadGroup { why }
 }
 
 /// Frames of a datagram, about, when it is counted how many are sent at one go.

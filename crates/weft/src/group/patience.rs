@@ -34,7 +34,7 @@ impl Asking {
     pub(super) fn start(&mut self, now_ns: u64) {
         self.since_ns = now_ns;
         self.pause_ns = (self.usual_ns * TIMES).clamp(self.least_ns, MOST_NS.max(self.least_ns));
-        self.next_ns = now_ns + self.pause_ns;
+        self.next_ns = now_ns.saturating_add(self.pause_ns);
     }
 
     /// It is over.
@@ -57,8 +57,8 @@ impl Asking {
         if self.next_ns > now_ns {
             return false;
         }
-        self.pause_ns = (self.pause_ns * 2).min(MOST_NS);
-        self.next_ns = now_ns + self.pause_ns;
+        self.pause_ns = self.pause_ns.saturating_mul(2).min(MOST_NS.max(self.least_ns));
+        self.next_ns = now_ns.saturating_add(self.pause_ns);
         true
     }
 }
@@ -88,5 +88,16 @@ mod tests {
         asking.start(5_000_000_000);
         assert!(!asking.is_due(5_003_000_000));
         assert!(asking.is_due(5_005_000_000));
+    }
+
+    #[test]
+    fn who_is_more_patient_asks_no_sooner_and_who_is_for_ever_never() {
+        let mut asking = Asking::new(1_000_000_000);
+        asking.start(0);
+        assert!(!asking.is_due(999_999_999) && asking.is_due(1_000_000_000));
+        assert!(!asking.is_due(1_999_999_999) && asking.is_due(2_000_000_000));
+        let mut never = Asking::new(u64::MAX);
+        never.start(5);
+        assert!(!never.is_due(u64::MAX - 1));
     }
 }

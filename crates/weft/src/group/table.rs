@@ -65,15 +65,15 @@ pub(crate) struct Groups {
     /// What barriers of groups that are gone have sent.
     pub(super) past: Count,
     /// What members have said of groups that are not made here yet.
-    pub(super) early: VecDeque<(PeerId, Heading, Word)>,
-    /// Members of groups that were here, by the group's id, whose farewell has not come yet.
-    pub(super) staying: VecDeque<(u64, PeerId)>,
+    pub(super) early: HashMap<PeerId, VecDeque<(Heading, Word)>>,
+    /// The ids of groups that were here, by the member whose farewell has not come yet.
+    pub(super) staying: HashMap<PeerId, VecDeque<u64>>,
     /// What is to be told for certain.
     pub(crate) words: Vec<(PeerId, Farewell)>,
     /// What is to go by messages, since it is too long for a datagram: it may get lost.
     pub(crate) long: Vec<(PeerId, Vec<u8>)>,
-    /// Who has left which group since this was emptied.
-    pub(crate) has_left: Vec<(u64, PeerId, Error)>,
+    /// Who broadcasts nothing more in which group, found since this was emptied.
+    pub(crate) silent: Vec<(u64, PeerId, Error)>,
 }
 
 impl Default for Groups {
@@ -90,11 +90,11 @@ impl Default for Groups {
             looking: false,
             ends: 0,
             past: Default::default(),
-            early: VecDeque::new(),
-            staying: VecDeque::new(),
+            early: HashMap::new(),
+            staying: HashMap::new(),
             words: Vec::new(),
             long: Vec::new(),
-            has_left: Vec::new(),
+            silent: Vec::new(),
         }
     }
 }
@@ -422,7 +422,8 @@ impl Groups {
 
     /// A peer is gone: no barrier with it ends any more.
     pub(crate) fn gone(&mut self, device: &mut dyn Device, peer: PeerId, why: &Error) {
-        self.staying.retain(|(_, stays)| *stays != peer);
+        self.staying.remove(&peer);
+        self.early.remove(&peer);
         for slot in 0..self.members.len() {
             self.gone_of(&mut *device, slot, peer, why);
         }

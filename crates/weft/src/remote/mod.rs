@@ -65,6 +65,8 @@ pub(crate) enum Refusal {
     Rights = 3,
     /// The request makes no sense.
     Nonsense = 4,
+    /// It is one of several that are one operation, and there are too many such.
+    Shares = 5,
 }
 
 impl Refusal {
@@ -74,6 +76,7 @@ impl Refusal {
             1 => Refusal::Key,
             2 => Refusal::Bounds,
             3 => Refusal::Rights,
+            5 => Refusal::Shares,
             _ => Refusal::Nonsense,
         }
     }
@@ -84,6 +87,10 @@ impl Refusal {
             Refusal::Key => "it has no window with this key: was it closed, or not opened yet?",
             Refusal::Bounds => "the bytes are not all inside the window",
             Refusal::Rights => "the window was opened without the right to do this",
+            Refusal::Shares => {
+                "too many operations of several requests each have begun there and not ended: wait \
+                 for some before more are begun"
+            }
             Refusal::Nonsense => "the request cannot be read: is Weft the same on all nodes?",
         }
     }

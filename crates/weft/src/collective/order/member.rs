@@ -6,7 +6,7 @@ use super::super::broadcast::To;
 use super::frame::{Frame, HEAD_MAX};
 use super::ring::{Bytes, Pool, Ring};
 use super::sequencer::Sequencer;
-use super::{DOUBLINGS_MAX, KEPT_MAX, Limits, REPAIR_MAX};
+use super::{DOUBLINGS_MAX, KEPT_MAX, Limits, OUT_MAX, REPAIR_MAX, UNTAKEN_MAX};
 
 /// A message, or a part of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +43,14 @@ pub struct Delivery {
     pub sender: u32,
     /// The message.
     pub bytes: Vec<u8>,
+}
+
+/// In place of a message that is longer than [`Limits::message_max`]: its sender has counted
+/// wrongly, or lies. All members find it at the same place of the order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overlong {
+    /// Who sent it.
+    pub sender: u32,
 }
 
 /// What a member that is gone adds to the view.
@@ -128,9 +136,11 @@ pub struct Member {
     history: VecDeque<(Name, Part)>,
     /// Own messages that were not delivered, and the last one that was.
     own: VecDeque<Part>,
-    /// Beginnings of messages.
-    begun: Vec<Vec<u8>>,
-    deliveries: VecDeque<Delivery>,
+    /// Beginnings of messages; `None`: of one that is too long.
+    begun: Vec<Option<Vec<u8>>>,
+    deliveries: VecDeque<Result<Delivery, Overlong>>,
+    /// Bytes of those.
+    untaken: usize,
     /// The program waits for room to send.
     waits: bool,
     /// Memory to be used again: of parts, and of deliveries.
@@ -174,8 +184,9 @@ impl Member {
             last_of: vec![0; n],
             history: VecDeque::new(),
             own: VecDeque::new(),
-            begun: vec![Vec::new(); n],
+            begun: vec![Some(Vec::new()); n],
             deliveries: VecDeque::new(),
+            untaken: 0,
             waits: false,
             pool: Pool::default(),
             spare: Vec::new(),
@@ -230,9 +241,12 @@ impl Member {
 
     /// The next message in the group's order. Messages that are not taken stop the group in the
     /// end: it is as fast as its slowest member.
-    pub fn deliver(&mut self, now_ns: u64) -> Option<Delivery> {
+    pub fn deliver(&mut self, now_ns: u64) -> Option<Result<Delivery, Overlong>> {
         let was_full = self.is_full();
         let delivery = self.deliveries.pop_front();
+        if let Some(Ok(Delivery { bytes, .. })) = &delivery {
+            self.untaken -= bytes.len();
+        }
         if was_full {
             self.advance(now_ns);
         }
@@ -246,9 +260,13 @@ impl Member {
         }
     }
 
+    /// Sends something that can be asked for again, or is said again.
     pub(super) fn push(&mut self, out: (To, Out)) {
         self.hurry = true;
-        self.out.push_back(out);
+        // Who asks for more than can be sent is not answered.
+        if self.out.len() < OUT_MAX {
+            self.out.push_back(out);
+        }
     }
 
     /// Whether something is to be sent that others wait for: more than own messages.
@@ -259,7 +277,8 @@ impl Member {
     /// Whether so many messages wait to be taken that no more are delivered. Not while the program
     /// waits for room to send, for then it can take none, and its own may be behind them.
     fn is_full(&self) -> bool {
-        !self.waits && self.deliveries.len() as u64 >= self.limits.history
+        let many = self.deliveries.len() as u64 >= self.limits.history;
+        !self.waits && (many || self.untaken >= UNTAKEN_MAX)
     }
 
     /// Whether the group does not need this member any more: all of its own messages have numbers,
@@ -366,7 +385,7 @@ impl Member {
             }
             Frame::Again { reign, number, sender, message, more, bytes }
                 if reign == self.reign
-                    && (from == self.reign || self.reign == self.me)
+                    && (from == self.reign || self.is_taking_over())
                     && self.accept(number, (sender, message)) =>
             {
                 self.keep(sender, message, more, bytes);
@@ -474,15 +493,26 @@ impl Member {
                 self.pace.delivered(message, now_ns);
                 self.resend.restart(now_ns + self.resend_patience());
             }
-            let begun = &mut self.begun[sender as usize];
-            begun.extend_from_slice(&part.bytes);
-            if !part.more {
-                let mut next = self.spare.pop().unwrap_or_default();
-                next.clear();
-                let bytes = std::mem::replace(begun, next);
-                self.deliveries.push_back(Delivery { sender, bytes });
-            }
+            self.assemble(sender, &part);
             self.history.push_back((name, part));
+        }
+    }
+
+    /// The next part of a member's messages was delivered.
+    fn assemble(&mut self, sender: u32, part: &Part) {
+        let begun = &mut self.begun[sender as usize];
+        match begun {
+            Some(bytes) if bytes.len() + part.bytes.len() <= self.limits.message_max => {
+                bytes.extend_from_slice(&part.bytes);
+            }
+            _ => *begun = None,
+        }
+        if !part.more {
+            let mut next = self.spare.pop().unwrap_or_default();
+            next.clear();
+            let whole = begun.replace(next).map(|bytes| Delivery { sender, bytes });
+            self.untaken += whole.as_ref().map_or(0, |whole| whole.bytes.len());
+            self.deliveries.push_back(whole.ok_or(Overlong { sender }));
         }
     }
 

@@ -24,7 +24,7 @@ fn a_member_far_behind_keeps_what_comes_and_asks_for_nothing() {
     }
     for message in 1..=72u64 {
         let bytes = message.to_le_bytes().to_vec();
-        assert_eq!(member.deliver(2), Some(Delivery { sender: 1, bytes }));
+        assert_eq!(member.deliver(2), Some(Ok(Delivery { sender: 1, bytes })));
     }
     let asks = |frame: &Frame<'_>| matches!(frame, Frame::Ask { .. });
     while let Some(asked) = member.poll(1_000_000_000, |_, frame| asks(frame)) {
@@ -112,4 +112,79 @@ fn nonsense_changes_nothing() {
     for bytes in [&b""[..], b"\x01", b"\x07\0\0\0\0", b"\x04\0\0\0\0\0\0\0\0\0\0\0\0\0"] {
         assert_eq!(Frame::decode(bytes), Err(FrameError { len: bytes.len() }));
     }
+}
+
+#[test]
+fn a_message_without_an_end_costs_bounded_memory_and_is_left_out() {
+    let limits = Limits { message_max: 100, ..Limits::default() };
+    let mut member = Member::new(limits, 1, 2);
+    let mut give = |message: u64, len: usize, more: bool| {
+        let bytes = &vec![7; len][..];
+        member.take(0, &Frame::Data { reign: 0, message, delivered: 0, more, bytes }, message);
+        let (number, sender, count, stable) = (message, 0, 1, message - 1);
+        let accept = Frame::Accept { reign: 0, number, stable, view: 0, sender, message, count };
+        member.take(0, &accept, message);
+        member.deliver(message)
+    };
+    for message in 1..=1000 {
+        assert_eq!(give(message, 60, true), None);
+    }
+    assert_eq!(give(1001, 1, false), Some(Err(Overlong { sender: 0 })));
+    // One that is as long as it may be.
+    assert_eq!(give(1002, 60, true), None);
+    let Some(Ok(next)) = give(1003, 40, false) else { panic!("the next is not delivered") };
+    assert_eq!((next.sender, next.bytes.len()), (0, 100));
+}
+
+#[test]
+fn what_is_asked_for_without_end_is_not_kept_to_be_sent() {
+    let mut member = Member::new(Limits::default(), 0, 2);
+    for _ in 0..16 {
+        assert!(member.cast(b"x", DATAGRAM, 1));
+    }
+    for _ in 0..10_000 {
+        member.take(1, &Frame::Ask { reign: 0, first: 1, last: 16, surely: false }, 1);
+    }
+    let mut sent = 0;
+    while member.poll(1, |_, _| ()).is_some() {
+        sent += 1;
+    }
+    assert!(sent <= OUT_MAX + 100, "{sent} frames");
+    // The next question is answered.
+    member.take(1, &Frame::Ask { reign: 0, first: 3, last: 3, surely: false }, 1);
+    assert_eq!(member.poll(1, |to, _| to), Some(To::One(1)));
+}
+
+#[test]
+fn only_one_that_takes_over_takes_numbers_from_others() {
+    let again = |reign, number, message| Frame::Again {
+        reign,
+        number,
+        sender: 2,
+        message,
+        more: false,
+        bytes: b"false",
+    };
+    let mut first = Member::new(Limits::default(), 0, 3);
+    first.take(1, &again(0, 1, 1), 1);
+    assert_eq!(first.deliver(1), None, "the sequencer alone gives numbers");
+    // One that has taken over goes on as well.
+    let mut second = Member::new(Limits::default(), 1, 3);
+    second.bury(0, 1);
+    second.take(2, &again(1, 1, 1), 2);
+    let view = second.view();
+    second.take(2, &Frame::Status { reign: 1, delivered: 1, view }, 3);
+    assert!(second.deliver(3).is_some_and(|next| next.is_ok_and(|next| next.sender == 2)));
+    second.take(2, &again(1, 2, 2), 4);
+    assert_eq!(second.deliver(4), None);
+}
+
+#[test]
+fn who_claims_more_than_anybody_can_have_holds_no_takeover_up() {
+    let mut member = Member::new(Limits::default(), 1, 3);
+    member.bury(0, 1);
+    let view = member.view();
+    member.take(2, &Frame::Status { reign: 1, delivered: u64::MAX, view }, 2);
+    assert!(member.cast(b"x", DATAGRAM, 3));
+    assert_eq!(member.deliver(3).map(|next| next.unwrap().bytes), Some(b"x".to_vec()));
 }

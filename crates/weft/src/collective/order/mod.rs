@@ -13,7 +13,8 @@
 //!   member sent that dies may be delivered, up to some message, or not.
 //! - Memory is bounded: a member has a window of messages that have no number yet; and the
 //!   sequencer gives no number while there is a member that has not told of having delivered what
-//!   is [`Limits::history`] numbers older. How far each has come travels with its messages; only of
+//!   is [`Limits::history`] numbers older. A message of which more parts come than it may have is
+//!   left out, at all members alike. How far each has come travels with its messages; only of
 //!   silent members the sequencer asks it.
 //! - Who is gone is left out of that count only when all live members have said that they hold the
 //!   same ones for gone (their *view* is the same), and members forget what is said to be at all
@@ -51,7 +52,7 @@ mod sequencer;
 mod tests;
 
 pub use frame::{Frame, FrameError};
-pub use member::{Delivery, Member};
+pub use member::{Delivery, Member, Overlong};
 
 /// Messages, or parts of long ones, that one frame asks again or sends again at most.
 const REPAIR_MAX: u64 = 16;
@@ -66,6 +67,16 @@ const DOUBLINGS_MAX: u32 = 6;
 /// An honest one falls behind a little where its frames get lost, not so far.
 const KEPT_MAX: u64 = 4;
 
+/// Frames that wait to be sent, beyond own messages and accepts: more are not answered, and asked
+/// for again.
+const OUT_MAX: usize = 4096;
+
+/// The longest message, bytes: a receiver has to have room for it before it is whole.
+pub const MESSAGE_MAX: usize = 1 << 30;
+
+/// Bytes of messages that wait to be taken, after which no more are delivered.
+const UNTAKEN_MAX: usize = 256 << 20;
+
 /// Bytes of a frame before those of a message, at most.
 pub const HEAD_MAX: usize = frame::HEAD_MAX;
 
@@ -76,6 +87,8 @@ pub struct Limits {
     pub window: u64,
     /// Numbers that the slowest member may be behind.
     pub history: u64,
+    /// Bytes of the longest message.
+    pub message_max: usize,
     /// After so long without an answer one asks again, ns; each time without progress twice as
     /// long.
     pub patience_ns: u64,
@@ -85,6 +98,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { window: 128, history: 2048, patience_ns: 1_000_000, reorder_ns: 50_000 }
+        Limits {
+            window: 128,
+            history: 2048,
+            message_max: MESSAGE_MAX,
+            patience_ns: 1_000_000,
+            reorder_ns: 50_000,
+        }
     }
 }

@@ -55,6 +55,11 @@ impl Sequencer {
 }
 
 impl Member {
+    /// Whether this is the sequencer, and gives no numbers yet.
+    pub(super) fn is_taking_over(&self) -> bool {
+        self.reign == self.me && !self.sequencer.ready
+    }
+
     /// Does what the sequencer has to do, if this is it.
     pub(super) fn sequence(&mut self, now_ns: u64) {
         if self.reign != self.me {
@@ -141,6 +146,10 @@ impl Member {
         if ready && delivered > self.last {
             return;
         }
+        // No number was given that is a history beyond what this one had said to have: who claims
+        // more shall not have it looked for.
+        let most = self.delivered.saturating_add(self.limits.history);
+        let delivered = if delivered > most { self.delivered } else { delivered };
         if !self.confirm(from, delivered, now_ns) && ready {
             // It says again what it has said: it has not heard of this reign, or that there is
             // more.
@@ -196,7 +205,8 @@ impl Member {
 
     /// Gives numbers once it has heard all live members and has delivered what any of them has.
     /// They must agree on who they are: one that this member holds for gone alone may have
-    /// delivered more, and stay, while this one is out.
+    /// delivered more, and stay, while this one is out. One that claims to have what it does not
+    /// give keeps all waiting until it is gone: nobody can tell it from one that is slow.
     fn take_over(&mut self, now_ns: u64) {
         if !self.is_agreed() {
             return;

@@ -295,7 +295,7 @@ impl Run {
             return;
         }
         let member = &mut self.members[me as usize];
-        while let Some(delivery) = member.deliver(self.now) {
+        while let Some(Ok(delivery)) = member.deliver(self.now) {
             self.delivered[me as usize].push(delivery);
         }
         self.most_kept = self.most_kept.max(member.kept());
