@@ -146,12 +146,14 @@ pub fn ordered(me: u8, happenings: &[Happening]) {
             Happening::Cast(len) => {
                 let _ = member.cast(&vec![0; usize::from(len)], order::HEAD_MAX + 40, now);
             }
-            Happening::Deliver => {
-                if let Some(delivery) = member.deliver(now) {
+            Happening::Deliver => match member.deliver(now) {
+                Some(Ok(delivery)) => {
                     assert!(delivery.sender < SIZE);
                     member.give_back(delivery.bytes);
                 }
-            }
+                Some(Err(overlong)) => assert!(overlong.sender < SIZE),
+                None => {}
+            },
             Happening::Poll => speak(&mut member, now),
             Happening::Bury(rank) => member.bury(u32::from(rank) % SIZE, now),
             Happening::Time(us) => now += u64::from(us) * 1000,

@@ -13,7 +13,7 @@ macro_rules! entries {
         $name:ident, $profiling:ident($($argument:ident: $kind:ty),*) =
             $function:ident($($given:expr),*);
     )*) => {$(
-        /// See [`calls`].
+        /// See `calls.rs`.
         ///
         /// # Safety
         /// As MPI demands.
@@ -23,7 +23,7 @@ macro_rules! entries {
             unsafe { calls::$function(Caller::Program, $($given),*) }
         }
 
-        /// See [`calls`].
+        /// See `calls.rs`.
         ///
         /// # Safety
         /// As MPI demands.
