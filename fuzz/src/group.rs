@@ -138,9 +138,8 @@ pub fn ordered(me: u8, happenings: &[Happening]) {
             Happening::Again(from, number, sender, message) => {
                 let (reign, sender) = (rank(from), rank(sender));
                 let (number, message) = (number.get(), message.get());
-                let bytes = b"y";
-                let frame =
-                    order::Frame::Again { reign, number, sender, message, more: false, bytes };
+                let (more, bytes) = (false, b"y");
+                let frame = order::Frame::Again { reign, number, sender, message, more, bytes };
                 take(from, &frame);
             }
             Happening::Cast(len) => {
