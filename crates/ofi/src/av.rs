@@ -218,6 +218,9 @@ unsafe extern "C" fn insert(
         if av.asynchronous && events.is_none() {
             return Err(Fail(FI_ENOEQ));
         }
+        if addresses.is_null() && count > 0 {
+            return Err(Fail::INVAL);
+        }
         let mut inserted = 0;
         for i in 0..count {
             // SAFETY: the caller gives `count` addresses of the format's length.
@@ -259,6 +262,9 @@ unsafe extern "C" fn remove(
         if flags != 0 {
             return Err(Fail::BAD_FLAGS);
         }
+        if numbers.is_null() && count > 0 {
+            return Err(Fail::INVAL);
+        }
         for i in 0..count {
             // SAFETY: an open vector; the caller gives `count` numbers.
             let (av, number) = unsafe { (of::<Av, _>(av), *numbers.add(i)) };
@@ -279,6 +285,9 @@ unsafe extern "C" fn lookup(
         let (av, len) = unsafe { (of::<Av, _>(av), len.as_mut().ok_or(Fail::INVAL)?) };
         let bytes = av.vector.lookup(number).ok_or(Fail::INVAL)?;
         let room = (*len).min(ADDRESS_LEN);
+        if address.is_null() && room > 0 {
+            return Err(Fail::INVAL);
+        }
         // SAFETY: the caller has so much room there.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address.cast(), room) };
         *len = ADDRESS_LEN;
@@ -293,6 +302,9 @@ unsafe extern "C" fn straddr(
     len: *mut usize,
 ) -> *const c_char {
     let write = || {
+        if address.is_null() {
+            return;
+        }
         // SAFETY: the caller gives an address of the format's length.
         let bytes = unsafe { address.cast::<Bytes>().read_unaligned() };
         let said = match Address::decode(&bytes) {

@@ -32,6 +32,11 @@ fn addresses_are_numbered_in_order_and_come_back() {
         let mut numbers = [0; 3];
         let at = numbers.as_mut_ptr();
         assert_eq!(op!(av, ops.insert, names.as_ptr().cast(), 3, at, 0, null_mut()), 3);
+        assert_eq!(op!(av, ops.insert, null_mut(), 3, at, 0, null_mut()), -FI_EINVAL);
+        assert_eq!(op!(av, ops.insert, null_mut(), 0, at, 0, null_mut()), 0);
+        assert_eq!(op!(av, ops.remove, null_mut(), 1, 0), -FI_EINVAL);
+        let mut room = 64;
+        assert_eq!(op!(av, ops.lookup, 0, null_mut(), &mut room), -FI_EINVAL);
         assert_eq!(numbers, [0, 1, 2]);
         let again = names[64..].as_ptr().cast();
         assert_eq!(op!(av, ops.insert, again, 1, at, 0, null_mut()), 1);
