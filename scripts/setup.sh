@@ -26,7 +26,7 @@ missing_packages() {
     case " $* " in *" test-mpi "*)
         have fi_pingpong || echo libfabric-bin
         have mpicc.openmpi || echo openmpi-bin libopenmpi-dev
-    have gfortran || echo gfortran
+        have gfortran || echo gfortran
         PATH=$PATH:/usr/sbin have slurmctld || echo slurmctld slurmd slurm-client munge
     esac
 }

@@ -1,6 +1,6 @@
 //! Sets of addresses, groups, and what their members do together.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use weft_fi::abi::*;
@@ -31,19 +31,34 @@ macro_rules! collective {
     }};
 }
 
-/// A set of the addresses with these numbers at node `at`.
-pub fn set(net: &Net, at: usize, numbers: &[u64]) -> *mut fid_av_set {
+/// A set at node `at`, for `count` addresses: each `stride`-th from the first to the last of these
+/// numbers is in it. Otherwise the error's number.
+pub fn range(
+    net: &Net,
+    at: usize,
+    count: usize,
+    [first, last]: [fi_addr_t; 2],
+    stride: u64,
+) -> Result<*mut fid_av_set, c_int> {
     let mut attr = fi_av_set_attr {
-        count: numbers.len(),
-        start_addr: FI_ADDR_NOTAVAIL,
-        end_addr: FI_ADDR_NOTAVAIL,
-        stride: 1,
+        count,
+        start_addr: first,
+        end_addr: last,
+        stride,
         comm_key_size: 0,
         comm_key: null_mut(),
         flags: 0,
     };
     let mut set = null_mut();
-    ok(op!(net.nodes[at].av, ops.av_set, &mut attr, &mut set, null_mut()));
+    match op!(net.nodes[at].av, ops.av_set, &mut attr, &mut set, null_mut()) {
+        0 => Ok(set),
+        code => Err(code),
+    }
+}
+
+/// A set of the addresses with these numbers at node `at`.
+pub fn set(net: &Net, at: usize, numbers: &[u64]) -> *mut fid_av_set {
+    let set = range(net, at, numbers.len(), [FI_ADDR_NOTAVAIL; 2], 1).expect("an empty set");
     numbers.iter().for_each(|number| ok(op!(set, ops.insert, *number)));
     set
 }
@@ -116,24 +131,10 @@ fn sets_are_made_and_combined() {
     assert_eq!(members(low), 1);
     let mut any = 0;
     ok(op!(low, ops.addr, &mut any));
-    let mut attr = fi_av_set_attr {
-        count: 0,
-        start_addr: 0,
-        end_addr: 3,
-        stride: 2,
-        comm_key_size: 0,
-        comm_key: null_mut(),
-        flags: 0,
-    };
-    let mut range = null_mut();
-    ok(op!(net.nodes[0].av, ops.av_set, &mut attr, &mut range, null_mut()));
-    assert_eq!(members(range), 2);
-    attr.end_addr = 4;
-    attr.stride = 1;
-    let mut none = null_mut();
-    let code = op!(net.nodes[0].av, ops.av_set, &mut attr, &mut none, null_mut());
-    assert_eq!(code, -FI_EINVAL);
-    [low, odd, range].iter().for_each(|set| ok(close(*set)));
+    let every_other = range(&net, 0, 0, [0, 3], 2).expect("a range");
+    assert_eq!(members(every_other), 2);
+    assert_eq!(range(&net, 0, 0, [0, 4], 1), Err(-FI_EINVAL));
+    [low, odd, every_other].iter().for_each(|set| ok(close(*set)));
 }
 
 #[test]

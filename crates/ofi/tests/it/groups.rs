@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 
 use weft_fi::abi::*;
 
-use crate::collective::{address, event, join as join_all, net, set, start_join};
+use crate::collective::{address, event, join as join_all, net, range, set, start_join};
 use crate::deaths::failures;
 use crate::net::{Net, Wishes, close, context, ok};
 use crate::processes::{Place, Player, hear, join as meet_others, play_with, role, say};
@@ -118,17 +118,7 @@ fn a_barrier_waits_for_all_and_sets_can_be_combined() {
     // Every other one, and another: a range with a stride, and a union.
     let joined: Vec<_> = [0, 2, 3]
         .map(|at: usize| {
-            let mut attr = fi_av_set_attr {
-                count: 2,
-                start_addr: 0,
-                end_addr: 3,
-                stride: 2,
-                comm_key_size: 0,
-                comm_key: null_mut(),
-                flags: 0,
-            };
-            let mut range = null_mut();
-            ok(op!(net.nodes[at].av, ops.av_set, &mut attr, &mut range, null_mut()));
+            let range = range(&net, at, 2, [0, 3], 2).expect("a range");
             let other = set(&net, at, &[3]);
             ok(op!(range, ops.set_union, other));
             let group = start_join(&net, at, range);
