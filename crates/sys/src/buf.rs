@@ -258,6 +258,19 @@ impl Buf {
         })
     }
 
+    /// As [`Buf::read`], by another way to copy: into as many bytes as there are.
+    pub(crate) fn read_by(
+        &self,
+        offset: usize,
+        into: &mut [u8],
+        copy: impl Fn(&[u8], &mut [u8]),
+    ) -> usize {
+        self.each(offset, into.len(), |at, done, len| {
+            // SAFETY: as in `read`.
+            copy(unsafe { std::slice::from_raw_parts(at, len) }, &mut into[done..done + len])
+        })
+    }
+
     /// Copies bytes into the memory, from `offset` on, and says how many found room.
     #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) -> usize {

@@ -4,6 +4,7 @@
 pub mod buf;
 pub mod clock;
 pub mod cma;
+pub mod copy;
 pub mod counted;
 pub mod cpu;
 pub mod epoll;

@@ -217,6 +217,11 @@ impl Device for Composite {
     }
 
     #[inline]
+    fn fill(&mut self, at: usize, from: &Buf) {
+        self.devices[self.reserved].fill(at, from);
+    }
+
+    #[inline]
     fn commit(&mut self, envelope: &Envelope) {
         self.devices[self.reserved].commit(envelope);
     }

@@ -194,6 +194,16 @@ pub trait Device: Send {
     /// If nothing was reserved.
     fn space(&mut self) -> &mut [u8];
 
+    /// Copies `from` into the room that was reserved last, from byte `at` of it on, the way that is
+    /// best for who reads it.
+    ///
+    /// # Panics
+    /// If nothing was reserved, or `at` lies outside.
+    #[inline]
+    fn fill(&mut self, at: usize, from: &Buf) {
+        from.read(0, &mut self.space()[at..]);
+    }
+
     /// Sends what was reserved last.
     ///
     /// # Panics

@@ -232,7 +232,12 @@ impl EndpointWork {
         if !self.has_waiting_for(peer) && len <= self.device.caps(peer).eager_max {
             match self.device.reserve(peer, len) {
                 Ok(()) => {
-                    gather(head, parts, self.device.space());
+                    self.device.space()[..head.len()].copy_from_slice(head);
+                    let mut at = head.len();
+                    for part in parts {
+                        self.device.fill(at, part);
+                        at += part.len();
+                    }
                     self.device.commit(envelope);
                     return Ok(());
                 }
@@ -273,21 +278,14 @@ pub(super) fn heading(op: u64, code: u8) -> Envelope {
     Envelope { tag: op, kind: Kind::ANSWER, flags: code, ..Envelope::default() }
 }
 
-/// Copies several pieces of memory one behind the other.
-fn gather(head: &[u8], parts: &[&Buf], into: &mut [u8]) {
-    let (start, mut rest) = into.split_at_mut(head.len());
-    start.copy_from_slice(head);
-    for part in parts {
-        let (own, behind) = rest.split_at_mut(part.len());
-        part.read(0, own);
-        rest = behind;
-    }
-}
-
-/// The same into fresh memory.
+/// Several pieces of memory as one.
 fn together(head: &[u8], parts: &[&Buf]) -> Vec<u8> {
     let mut bytes = vec![0; head.len() + parts.iter().map(|part| part.len()).sum::<usize>()];
-    gather(head, parts, &mut bytes);
+    bytes[..head.len()].copy_from_slice(head);
+    let mut at = head.len();
+    for part in parts {
+        at += part.read(0, &mut bytes[at..]);
+    }
     bytes
 }
 

@@ -68,7 +68,7 @@ impl EndpointWork {
                 Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
                 Outgoing::Kept(buf) | Outgoing::Delivered(buf) => {
                     self.device.reserve(peer, len).map(|()| {
-                        buf.read(0, self.device.space());
+                        self.device.fill(0, buf);
                         self.device.commit(envelope);
                     })
                 }
@@ -109,7 +109,7 @@ impl EndpointWork {
             let result = self.device.reserve(peer, len);
             match result {
                 Ok(()) => {
-                    op.buf.read(0, self.device.space());
+                    self.device.fill(0, &op.buf);
                     self.device.commit(envelope);
                     self.ops.end(slot, Ok(Status { source: peer.0, envelope: *envelope, len }));
                     return true;

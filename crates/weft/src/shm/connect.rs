@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use weft_ring::{Duplex, Geometry};
 use weft_sys::buf::Buf;
 use weft_sys::cma;
+use weft_sys::copy::Copier;
 use weft_sys::cpu;
 use weft_sys::mem::Mapping;
 use weft_sys::unix::{self, Received, Socket};
@@ -410,6 +411,7 @@ impl Shm {
             token,
             life,
             ends: Duplex::new(outbox.ring, inbox.ring, turn),
+            copier: Copier::default(),
             outbox: outbox.shared,
             bell,
             caller: self.me.port,

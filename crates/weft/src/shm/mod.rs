@@ -389,6 +389,12 @@ impl Device for Shm {
     }
 
     #[inline]
+    fn fill(&mut self, at: usize, from: &Buf) {
+        let line = self.reserved_line();
+        line.copier.read(from, 0, &mut line.ends.space()[at..]);
+    }
+
+    #[inline]
     fn commit(&mut self, envelope: &Envelope) {
         self.commit_in(envelope);
     }

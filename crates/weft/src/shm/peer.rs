@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use weft_ring::{Bell, Board, Duplex, Head, Refused, Sleep};
 use weft_sys::buf::Buf;
+use weft_sys::copy::{self, Copier};
 use weft_sys::futex;
 use weft_sys::unix::Socket;
 use weft_wire::{Address, OpId, PeerId};
@@ -110,6 +111,8 @@ pub(super) struct Line {
     pub(super) life: Option<Life>,
     /// What goes to and fro.
     pub(super) ends: Duplex,
+    /// Writes what is long into the peer's memory.
+    pub(super) copier: Copier,
     /// What else is in the peer's memory for us, and in ours for it.
     pub(super) outbox: Shared,
     pub(super) inbox: Shared,
@@ -153,6 +156,29 @@ impl Line {
         self.talks = false;
         if self.ended.is_none() {
             self.ended = Some(why.into());
+        }
+    }
+
+    /// Puts an item with a copy of `payload` into the ring, or into the turn line if `turn`.
+    ///
+    /// # Errors
+    /// As for [`Duplex::push`].
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        kind: u8,
+        head: Head,
+        payload: &[u8],
+        turn: bool,
+    ) -> Result<(), Refused> {
+        if payload.len() >= copy::MIN {
+            self.copier.copy(payload, self.ends.reserve(payload.len())?);
+            self.ends.commit(kind, head);
+            return Ok(());
+        }
+        match turn {
+            true => self.ends.push(kind, head, payload),
+            false => self.ends.push_by_ring(kind, head, payload),
         }
     }
 

@@ -368,7 +368,7 @@ fn put_pieces(stream: &mut Stream, from: &Buf, line: &mut Line, budget: &mut usi
     while stream.sent < stream.want && *budget > 0 {
         let len = (stream.want - stream.sent).min(longest);
         match line.ends.reserve(len) {
-            Ok(space) => from.read(stream.sent, space),
+            Ok(space) => line.copier.read(from, stream.sent, space),
             Err(Refused::Corrupt(error)) => {
                 line.end(&error.to_string());
                 return false;

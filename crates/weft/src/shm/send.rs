@@ -117,7 +117,7 @@ impl Shm {
         }
         let at = self.way_to(peer, true)?;
         let Some(line) = &mut self.peers[at].line else { return Err(SendError::Full) };
-        match line.ends.push(item::MESSAGE, item::head(envelope), payload) {
+        match line.push(item::MESSAGE, item::head(envelope), payload, true) {
             Ok(()) => {
                 self.count.sent += 1;
                 self.count.woken += u64::from(line.ring());
@@ -135,7 +135,7 @@ impl Shm {
         }
         let at = self.way_to(peer, false)?;
         let Some(line) = &mut self.peers[at].line else { return Err(SendError::Full) };
-        match line.ends.push_by_ring(item::DATAGRAM, Head::default(), bytes) {
+        match line.push(item::DATAGRAM, Head::default(), bytes, false) {
             Ok(()) => {
                 self.count.datagrams_sent += 1;
                 self.count.woken += u64::from(line.ring());
