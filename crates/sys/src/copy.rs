@@ -1,13 +1,14 @@
 //! Copies into memory that another processor reads: through the cache, or past it.
 //!
 //! A ring's memory was read last by its consumer, so the producer's cache must take each line away
-//! from the consumer's before it is written. Where the two processors share a cache that is nothing;
-//! where they are far from each other (other chiplets, other sockets) it costs a message between
-//! them for every line, one after the other, and most of a long message's time is that. Stores past
-//! the cache ("non-temporal") need no line: they go to memory, from where the reader fetches many
-//! lines at once. Measured between two processors of an EPYC, there and back, copies in and out
-//! included: where a line needs 0.48 us there and back, 4 KiB 5.0 us through the cache and 1.8 past
-//! it, 16 KiB 17 and 3.6; where it needs 0.10 us, 4 KiB 1.35 and 1.6, 16 KiB 4.6 and 4.1.
+//! from the consumer's before it is written. Where the two processors share a cache that is
+//! nothing; where they are far from each other (other chiplets, other sockets) it costs a message
+//! between them for every line, one after the other, and most of a long message's time is that.
+//! Stores past the cache ("non-temporal") need no line: they go to memory, from where the reader
+//! fetches many lines at once. Measured between two processors of an EPYC, there and back, copies
+//! in and out included: where a line needs 0.48 us there and back, 4 KiB 5.0 us through the cache
+//! and 1.8 past it, 16 KiB 17 and 3.6; where it needs 0.10 us, 4 KiB 1.35 and 1.6, 16 KiB 4.6 and
+//! 4.1.
 //!
 //! Which it is depends on where the two run, which may change; so a [`Copier`] measures, at times,
 //! what its copies cost. Only x86-64 has such stores; elsewhere all goes through the cache.
