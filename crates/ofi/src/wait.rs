@@ -23,7 +23,7 @@ const SLEEP: Duration = Duration::from_millis(200);
 /// So many polls are made in each of the first looks that find nothing, and so many looks are first
 /// ones: a microsecond each, of a program that has other work between them.
 const BRISK_POLLS: u32 = 16;
-const BRISK_ROUNDS: u32 = 4;
+const BRISK_ROUNDS: u32 = 1;
 
 /// The endpoints that a queue or counter depends on.
 pub struct Sources {
@@ -96,11 +96,11 @@ impl Sources {
         did
     }
 
-    /// As [`Sources::progress`], but at first, once a look has found nothing, several times: whoever
-    /// is told so may do something else before it asks again. (MPICH gives its processor away each
-    /// time: a message of 8 bytes there and back 7.9 us, so 7.4; in a node 2.36 and 1.78.) The look
-    /// right after one that found something is a single one: Open MPI 4 empties its queue before it
-    /// answers (in a node 2.1 us with several, 0.54 so).
+    /// As [`Sources::progress`], but at first, once a look has found nothing, several times:
+    /// whoever is told so may do something else before it asks again. (MPICH gives its processor
+    /// away each time: a message of 8 bytes there and back 7.9 us, so 7.4; in a node 2.36 and
+    /// 1.78.) The look right after one that found something is a single one: Open MPI 4 empties its
+    /// queue before it answers (in a node 2.1 us with several, 0.54 so).
     #[inline]
     pub fn progress_briskly(&self) {
         let list = self.list.enter();
@@ -109,7 +109,7 @@ impl Sources {
             return;
         };
         let rounds = self.rounds.load(Ordering::Relaxed);
-        let brisk = (1..=1).contains(&rounds) && live.endpoint.may_spin();
+        let brisk = (1..=BRISK_ROUNDS).contains(&rounds) && live.endpoint.may_spin();
         live.progress_within(if brisk { BRISK_POLLS } else { 1 });
     }
 
