@@ -282,7 +282,8 @@ impl Library {
     }
 
     /// What a function gives that is called on a communicator, without that its error handler hears
-    /// of it: the program would hear of an error twice. `None`: the communicator is none.
+    /// of it: the program would hear of an error twice. (What fails on it in another thread at that
+    /// moment comes back there as a code.) `None`: the communicator is none.
     pub fn quietly(&self, comm: Handle, call: impl FnOnce() -> c_int) -> Option<c_int> {
         let (f, mut handler) = (&self.f, 0);
         // SAFETY: places for handles; the library checks the communicator.
