@@ -25,6 +25,7 @@ pub fn nobody_else_uses(file: &File) -> bool {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use rustix::fs::{Mode, OFlags};
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
     use super::*;
@@ -34,7 +35,11 @@ mod tests {
         let path = format!("/dev/shm/weft-lease-{}", std::process::id());
         let open = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         open.set_len(4096).unwrap();
-        let unused = || nobody_else_uses(&File::open(&path).unwrap());
+        // By which it is found without a name, and which is no use of it.
+        let place = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let again = format!("/proc/self/fd/{}", place.as_raw_fd());
+        let unused = || nobody_else_uses(&File::open(&again).unwrap());
         assert!(!unused());
         let none = std::ptr::null_mut();
         // SAFETY: a place of the kernel's choice.
@@ -48,8 +53,6 @@ mod tests {
         while !unused() && Instant::now() < limit {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let found = unused();
-        std::fs::remove_file(path).unwrap();
-        assert!(found);
+        assert!(unused());
     }
 }
