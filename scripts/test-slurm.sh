@@ -8,6 +8,7 @@ set -uo pipefail
 out=$1
 shift
 weft=${WEFT:-$("$(dirname "$0")/weft.sh" --path)}
+wheels=$(cd "$(dirname "$0")/../.venv" && pwd)
 failed=0
 # So long only what hangs takes.
 LIMIT_S=150
@@ -50,10 +51,9 @@ batch() {
 submit='sbatch --wait -o "$1/slurm.out" "$1/slurm.batch"; status=$?; cat "$1/slurm.out"; exit $status'
 
 for mpi in "$@"; do
-    family=${mpi%4} how=pmix there=(env)
+    family=${mpi%4} how=pmix there=(env "PATH=$wheels/$mpi/bin:$PATH")
     [ "$mpi" != mpich ] || how=pmi2
-    # Debian's Open MPI is the one that is found where there is no .venv.
-    [ "$mpi" = "$family" ] || there=(env -C / -u VIRTUAL_ENV PATH=/usr/bin:/bin)
+    [ "$mpi" = "$family" ] || there=(env PATH=/usr/bin:/bin)
     known=$(dirname "$0")/../tests/mpi/known-failures.txt
     left=$(sed -n "s/^$mpi stress \([a-z_]*\).*/\1/p" "$known" | paste -sd,)
     batch "$family" "" $how "$out/stress-$mpi" --seconds 5 --limit 100 ${left:+--not "$left"}

@@ -52,6 +52,13 @@ impl Mpi {
         format!("{}:{}", self.bin.display(), std::env::var("PATH").unwrap_or_default())
     }
 
+    /// Its launcher, which may be started by root.
+    pub fn launcher(&self) -> Command {
+        let mut mpiexec = Command::new(self.bin.join("mpiexec"));
+        mpiexec.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        mpiexec
+    }
+
     /// A provider for libfabric that came with the library and is not Weft's.
     pub fn provider_of_another(&self) -> PathBuf {
         self.bin.join("../lib").join(self.name).join("libfabric/libpsmx2-fi.so")

@@ -34,13 +34,7 @@ pub struct Args {
 /// When the provider is not found, or the library is not installed.
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let provider = Provider::find(args.provider.as_deref())?;
-    let installs: Vec<Install> = match args.mpi {
-        Some(brand) => vec![Install::find(brand).ok_or(MpiError::NotInstalled(brand))?],
-        None => Brand::ALL.into_iter().filter_map(Install::find).collect(),
-    };
-    if installs.is_empty() {
-        return Err(MpiError::None.into());
-    }
+    let installs = installs(args.mpi)?;
     let mut all: Vec<(&'static str, String)> = Vec::new();
     for install in &installs {
         for one in variables(install, Transport::Weft, Some(&provider)) {
@@ -62,6 +56,32 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         println!("export {name}={}", quoted(&value));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The libraries that the variables are for. Says which, and what is left out.
+fn installs(wish: Option<Brand>) -> Result<Vec<Install>, MpiError> {
+    let brands = wish.map_or(Brand::ALL.to_vec(), |brand| vec![brand]);
+    let mut found = Vec::new();
+    let mut missing = Vec::new();
+    for brand in brands {
+        match Install::find(brand) {
+            Ok(install) => found.push(install),
+            Err(why) if wish.is_some() => return Err(why),
+            Err(why) => missing.push(why),
+        }
+    }
+    if found.is_empty() {
+        return Err(MpiError::None);
+    }
+    for install in &found {
+        eprintln!("weft env: for {}", install.title_and_place());
+        // The variables have it fail then, rather than run by other means.
+        if let Err(why) = install.libfabric() {
+            eprintln!("weft env: {why}");
+        }
+    }
+    missing.iter().for_each(|why| eprintln!("weft env: left out: {why}"));
+    Ok(found)
 }
 
 /// A value as a shell reads it back.

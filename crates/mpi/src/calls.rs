@@ -176,8 +176,11 @@ fn bcast_by_weft(
     comm: Handle,
 ) -> Option<c_int> {
     let (comm, datatype) = (library.handle(comm), library.handle(datatype));
+    if !library.is_comm(comm) {
+        return None;
+    }
     let data = Elements { at: buffer, count, datatype };
-    let len = data.len(library)?;
+    let len = data.len(library, comm)?;
     if !broadcast_range(library.brand).contains(&len) {
         return None;
     }
@@ -286,14 +289,21 @@ unsafe fn allreduce_by_weft(
     if !reduction_range(library.brand).contains(&len) {
         return None;
     }
-    let (known, table) = (comm::of(library, comm, ALLREDUCE)?, provider()?);
-    // The same memory for both is an error that the library is to tell.
-    if known.nodes == 1 || from == into.cast_const() {
+    // No memory, or the same for both, is an error that the library is to tell.
+    let in_place = from as usize == library.in_place;
+    if !library.is_memory(into)
+        || from == into.cast_const()
+        || !(in_place || library.is_memory(from))
+    {
         return None;
     }
-    if from as usize != library.in_place {
-        // SAFETY: the caller's memory, of which both parts have this length and are apart.
-        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), into.cast(), len) };
+    let (known, table) = (comm::of(library, comm, ALLREDUCE)?, provider()?);
+    if known.nodes == 1 {
+        return None;
+    }
+    if !in_place {
+        // SAFETY: the caller's memory, of which both parts have this length.
+        unsafe { std::ptr::copy(from.cast::<u8>(), into.cast(), len) };
     }
     let (group, count) = (known.group(), count as usize);
     // SAFETY: an open group; the memory stays until the operation has ended.

@@ -107,7 +107,7 @@ fn key(library: &Library) -> Option<c_int> {
 /// The group of `comm` if Weft is to do operations of this kind on it.
 #[inline]
 pub fn of(library: &Library, comm: Handle, kind: u32) -> Option<&'static Comm> {
-    if library.brand == Brand::Other {
+    if library.brand == Brand::Other || !library.is_comm(comm) {
         return None;
     }
     // One that wants nothing takes part as well: the others wait for its card.

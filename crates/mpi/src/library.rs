@@ -60,6 +60,7 @@ functions! {
         fn(*const c_void, *mut c_void, c_int, Handle, Handle, Handle);
     allgather = c"PMPI_Allgather":
         fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
+    send = c"PMPI_Send": fn(*const c_void, c_int, Handle, c_int, c_int, Handle);
     iprobe = c"PMPI_Iprobe": fn(c_int, c_int, Handle, *mut c_int, *mut c_void);
     comm_size = c"PMPI_Comm_size": fn(Handle, *mut c_int);
     comm_rank = c"PMPI_Comm_rank": fn(Handle, *mut c_int);
@@ -68,6 +69,9 @@ functions! {
         fn(CopyAttribute, DeleteAttribute, *mut c_int, *mut c_void);
     comm_get_attr = c"PMPI_Comm_get_attr": fn(Handle, c_int, *mut *mut c_void, *mut c_int);
     comm_set_attr = c"PMPI_Comm_set_attr": fn(Handle, c_int, *mut c_void);
+    comm_get_errhandler = c"PMPI_Comm_get_errhandler": fn(Handle, *mut Handle);
+    comm_set_errhandler = c"PMPI_Comm_set_errhandler": fn(Handle, Handle);
+    errhandler_free = c"PMPI_Errhandler_free": fn(*mut Handle);
     comm_call_errhandler = c"PMPI_Comm_call_errhandler": fn(Handle, c_int);
     add_error_code = c"PMPI_Add_error_code": fn(c_int, *mut c_int);
     add_error_string = c"PMPI_Add_error_string": fn(c_int, *const c_char);
@@ -126,8 +130,14 @@ pub struct Library {
     pub byte: Handle,
     pub int: Handle,
     pub min: Handle,
+    /// `MPI_COMM_NULL`.
+    comm_null: Handle,
     /// `MPI_ERR_OTHER`.
     pub err_other: c_int,
+    /// `MPI_ERRORS_RETURN`.
+    errors_return: Handle,
+    /// `MPI_PROC_NULL`.
+    pub proc_null: c_int,
     /// `MPI_IN_PLACE`.
     pub in_place: usize,
     /// Datatypes without gaps, and their bytes, sorted; for Open MPI only.
@@ -196,7 +206,10 @@ impl Library {
             byte: nothing,
             int: nothing,
             min: nothing,
+            comm_null: nothing,
             err_other: 1,
+            errors_return: nothing,
+            proc_null: 0,
             in_place: 0,
             plain: Vec::new(),
             scalars: Vec::new(),
@@ -220,7 +233,10 @@ impl Library {
         self.byte = 0x4c00_010d;
         self.int = 0x4c00_0405;
         self.min = 0x5800_0002;
+        self.comm_null = 0x0400_0000;
         self.err_other = 15;
+        self.errors_return = 0x5400_0001;
+        self.proc_null = -1;
         self.in_place = usize::MAX;
         self.scalars = names::MPICH_SCALARS.to_vec();
         self.ops = names::MPICH_OPS.to_vec();
@@ -230,7 +246,10 @@ impl Library {
         self.byte = scope.word(c"ompi_mpi_byte")?;
         self.int = scope.word(c"ompi_mpi_int")?;
         self.min = scope.word(c"ompi_mpi_op_min")?;
+        self.comm_null = scope.word(c"ompi_mpi_comm_null")?;
         self.err_other = 16;
+        self.errors_return = scope.word(c"ompi_mpi_errors_return")?;
+        self.proc_null = -2;
         self.in_place = 1;
         for (name, bytes, scalar) in names::OPEN_MPI_PLAIN {
             let Some(handle) = scope.word(name) else { continue };
@@ -253,6 +272,38 @@ impl Library {
     #[inline]
     pub fn handle(&self, word: Handle) -> Handle {
         if self.brand == Brand::Mpich { word & 0xffff_ffff } else { word }
+    }
+
+    /// Whether this is a communicator at all: of one that is none the library is asked nothing, for
+    /// the error is to be that of the call in hand.
+    #[inline]
+    pub fn is_comm(&self, comm: Handle) -> bool {
+        comm != self.comm_null
+    }
+
+    /// What a function gives that is called on a communicator, without that its error handler hears
+    /// of it: the program would hear of an error twice. (What fails on it in another thread at that
+    /// moment comes back there as a code.) `None`: the communicator is none.
+    pub fn quietly(&self, comm: Handle, call: impl FnOnce() -> c_int) -> Option<c_int> {
+        let (f, mut handler) = (&self.f, 0);
+        // SAFETY: places for handles; the library checks the communicator.
+        unsafe {
+            if (f.comm_get_errhandler)(comm, &raw mut handler) != 0 {
+                return None;
+            }
+            let set = (f.comm_set_errhandler)(comm, self.errors_return);
+            let code = if set == 0 { call() } else { set };
+            (f.comm_set_errhandler)(comm, handler);
+            (f.errhandler_free)(&raw mut handler);
+            Some(code)
+        }
+    }
+
+    /// Whether a program's memory can be at this address: not at none, nor where `MPI_IN_PLACE`
+    /// points. (Elements of a datatype with addresses of its own can be.)
+    #[inline]
+    pub fn is_memory(&self, at: *const c_void) -> bool {
+        !at.is_null() && at as usize != self.in_place
     }
 
     /// Bytes of an element of a predefined datatype that has no gaps.

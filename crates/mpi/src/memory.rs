@@ -16,10 +16,18 @@ impl Elements {
     /// Their bytes, gaps left out: the same at all processes that name the same elements by
     /// whatever datatypes. `None` where the library would not take them, or is to say so.
     #[inline]
-    pub fn len(self, library: &Library) -> Option<usize> {
+    pub fn len(self, library: &Library, comm: Handle) -> Option<usize> {
         let count = usize::try_from(self.count).ok()?;
         if let Some(size) = library.plain_size(self.datatype) {
-            return Some(count * size);
+            return library.is_memory(self.at).then_some(count * size);
+        }
+        // A datatype that is none, or that nobody has committed, is found out here, by a message to
+        // nobody: later, by the root alone, it would leave the others waiting.
+        let (Elements { at, count: elements, datatype }, nobody) = (self, library.proc_null);
+        // SAFETY: nothing is sent, and the library checks the handles.
+        let send = || unsafe { (library.f.send)(at, elements, datatype, nobody, 0, comm) };
+        if library.quietly(comm, send) != Some(0) {
+            return None;
         }
         let mut size: c_int = 0;
         // SAFETY: the library checks the handle.

@@ -1,5 +1,6 @@
 //! The functions of Weft's provider: it gives them when the MPI library loads it.
 
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -23,6 +24,13 @@ pub unsafe extern "C" fn weft_mpi_take(table: *const Table) {
              does all collective operations itself; install both from one build"
         );
     }
+}
+
+/// Whether the provider that the process uses has given its table: 1 or 0. `weft mpirun` asks
+/// before it starts a program.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_mpi_has_provider() -> c_int {
+    c_int::from(provider().is_some())
 }
 
 /// The provider's functions; `None` where it is not loaded.

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use weft::context::ContextOptions;
+use weft::error::Error;
 use weft::remote::Windows;
 use weft_wire::JobKey;
 
@@ -123,10 +124,12 @@ pub fn open(
     let attr = unsafe { info.domain_attr.as_ref() }.ok_or(Fail::INVAL)?;
     // An MPI program has no log of its own for warnings.
     weft::log::to_standard_error("warn");
-    let options = ContextOptions::from_env().map_err(|error| {
+    let told = |error: Error| {
         log(Level::Warn, Part::Domain, format_args!("{error}"));
         Fail::from(error)
-    })?;
+    };
+    let options = ContextOptions::from_env().map_err(told)?;
+    let key = key::job_key().map_err(told)?;
     let shared = Shared {
         api: fabric.api(),
         // Threads in collective operations of Weft's are not held up by a lock of the application.
@@ -134,7 +137,7 @@ pub fn open(
         virtual_addresses: attr.mr_mode == FI_MR_BASIC || attr.mr_mode & FI_MR_VIRT_ADDR != 0,
         own_keys: attr.mr_mode == FI_MR_BASIC || attr.mr_mode & FI_MR_PROV_KEY != 0,
         options,
-        key: key::job_key(),
+        key,
         windows: Arc::default(),
         endpoints: Mutex::default(),
         region_counters: Mutex::default(),

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
+use weft::error::Error;
 use weft_wire::JobKey;
 
 use crate::core::core;
@@ -20,16 +21,32 @@ const LAUNCHERS: &[&[&str]] =
 /// The job's key. `weft mpirun` makes a random one for each job and passes it in the environment.
 /// Otherwise it is derived from `FI_WEFT_KEY`, or from the launcher's name for the job, which is no
 /// secret: it keeps jobs apart, not attackers out. The user's number goes into every derived key.
-pub fn job_key() -> JobKey {
-    let given = weft::env::text("WEFT_JOB_KEY");
-    if let Some(key) = given.as_deref().and_then(from_hex) {
-        return JobKey(key);
+///
+/// # Errors
+/// When `WEFT_JOB_KEY` is no key. Taken for some other secret, it would be less of one than its
+/// user believes, and another one where a rank got it whole.
+pub fn job_key() -> Result<JobKey, Error> {
+    if let Some(given) = weft::env::text("WEFT_JOB_KEY") {
+        return read(&given);
     }
     let parameter = core().and_then(|core| core.text(PARAMETER));
-    let text = given.or(parameter).unwrap_or_else(|| launched_as(weft::env::text));
+    let text = parameter.unwrap_or_else(|| launched_as(weft::env::text));
     // SAFETY: the call has no conditions.
     let user = unsafe { libc::getuid() };
-    JobKey(derive(&text, user))
+    Ok(JobKey(derive(&text, user)))
+}
+
+/// The key that is given by its digits. An error does not show them.
+fn read(given: &str) -> Result<JobKey, Error> {
+    let given = given.trim();
+    from_hex(given).map(JobKey).ok_or_else(|| {
+        let why = match given.chars().count() {
+            32 => "not all of its 32 characters are hexadecimal digits".to_string(),
+            count => format!("it has {count} characters"),
+        };
+        let why = format!("{why} (a secret of any form goes into FI_WEFT_KEY)");
+        weft::env::refuse("WEFT_JOB_KEY", "...", &why).into()
+    })
 }
 
 /// What the launcher calls the job; nothing where it says nothing.
@@ -72,6 +89,23 @@ mod tests {
         assert_eq!((key[1], key[15]), (1, 255));
         assert_eq!(from_hex("00"), None);
         assert_eq!(from_hex("0001020304050607080910111213141g"), None);
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_and_not_shown() {
+        let digits = "000102030405060708090a0b0c0d0e0f";
+        assert!(read(&format!(" {digits}\n")).is_ok());
+        let message = |text: &str| read(text).unwrap_err().to_string();
+        assert_eq!(
+            message(&digits[1..]),
+            "WEFT_JOB_KEY=...: it has 31 characters (a secret of any form goes into FI_WEFT_KEY); \
+             expected: 32 hexadecimal digits"
+        );
+        for wrong in ["pass phrase", &digits.replace('f', "g"), "", &digits.repeat(2)] {
+            let message = message(wrong);
+            assert!(message.contains("FI_WEFT_KEY"), "{message}");
+            assert!(wrong.is_empty() || !message.contains(wrong), "{message}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 
 use crate::abi::{fi_context, fi_provider, version};
 use crate::core::{Level, Part, core, log};
-use crate::{collectives, fabric, info};
+use crate::{fabric, info};
 
 /// The newest version of the interface that the provider is written for. libfabric passes over a
 /// provider whose version is older than the one that an application asks for; nothing in the
@@ -77,7 +77,6 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
         info::IGNORE_NODE,
         c"1: pass over a peer's host in fi_getinfo, for programs that exchange addresses as well",
     );
-    collectives::offer();
     provider()
 }
 

@@ -227,11 +227,37 @@ pub fn check_provider(path: &Path) -> io::Result<()> {
     symbol(load(path)?, c"fi_prov_ini").map(|_| ())
 }
 
+/// A library for MPI programs that the provider finds in the process, as in such a program. It
+/// stays loaded.
+pub struct Companion(*mut c_void);
+
+impl Companion {
+    /// Loads it; to be done before libfabric is asked anything.
+    ///
+    /// # Errors
+    /// What the dynamic linker says.
+    pub fn open(path: &Path) -> io::Result<Companion> {
+        load_with(path, libc::RTLD_GLOBAL).map(Companion)
+    }
+
+    /// Whether the provider in use has made itself known to it.
+    pub fn has_provider(&self) -> bool {
+        let Ok(found) = symbol(self.0, c"weft_mpi_has_provider") else { return false };
+        // SAFETY: in a library that has the name, a function without arguments or conditions, since
+        // there is one; the library is never unloaded.
+        unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(found)() == 1 }
+    }
+}
+
 fn load(path: &Path) -> io::Result<*mut c_void> {
+    load_with(path, libc::RTLD_LOCAL)
+}
+
+fn load_with(path: &Path, scope: c_int) -> io::Result<*mut c_void> {
     let name = CString::new(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()))?;
     // SAFETY: the name ends in zero; what the library does when loaded is what the user asks for by
     // running programs with it.
-    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | scope) };
     if library.is_null() {
         return Err(last_error());
     }

@@ -11,6 +11,7 @@ pub mod epoll;
 pub mod fabric;
 pub mod floor;
 pub mod futex;
+pub mod lease;
 pub mod mem;
 pub mod net;
 pub mod netlink;

@@ -139,7 +139,9 @@ impl Enter {
     /// # Errors
     /// Without the right, or when the namespace is gone.
     pub fn enter(&self) -> io::Result<()> {
-        if let Some(user) = &self.user {
+        if let Some(user) = &self.user
+            && !is_own_user_ns(user)
+        {
             setns(user.as_fd(), libc::CLONE_NEWUSER)?;
         }
         setns(self.net.as_fd(), libc::CLONE_NEWNET)?;
@@ -152,6 +154,14 @@ impl Enter {
         }
         if self.user.is_some() { keep_rights_over_exec() } else { Ok(()) }
     }
+}
+
+/// Whether this is the user namespace that the process is in, as on the way from one node of a
+/// cluster to another: the kernel refuses to have it enter that again.
+fn is_own_user_ns(user: &OwnedFd) -> bool {
+    let (own, other) = (rustix::fs::stat(c"/proc/self/ns/user"), rustix::fs::fstat(user));
+    let (Ok(own), Ok(other)) = (own, other) else { return false };
+    (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino)
 }
 
 /// Mounts a /sys that shows the interfaces of the network namespace, and the control groups in it

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use weft_tests::job::{Cluster, Job, KILL, eventually, inhabitants, namespace, run_in, signal};
@@ -246,4 +247,47 @@ fn an_interrupted_or_killed_job_leaves_nothing_behind() {
             nothing_is_left(&pids, &rooms);
         }
     }
+}
+
+/// Ends the guard of a job of a container that has `/dev/shm` and `/tmp`, but not the processes.
+/// `meanwhile` is called when it has begun.
+fn guarded_elsewhere(mark: &Path, meanwhile: impl FnOnce()) {
+    let mut guard = Command::new("unshare");
+    guard.args(["--pid", "--fork", "--mount-proc", WEFT, "mpirun-guard"]).arg(mark);
+    let mut guard = guard.stdin(Stdio::piped()).spawn().expect("unshare");
+    let path = mark.display().to_string();
+    let waits = |pid: &str| {
+        let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let (line, status) = (read("cmdline"), read("status"));
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let waiting = String::from_utf8_lossy(&status).contains("State:\tS");
+        line.starts_with(WEFT) && line.contains(&path) && waiting
+    };
+    eventually("the guard", || {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries.filter_map(|e| e.file_name().into_string().ok()).any(|pid| waits(&pid))
+    });
+    meanwhile();
+    drop(guard.stdin.take());
+    assert!(guard.wait().expect("its end").success());
+}
+
+#[test]
+fn what_another_container_has_in_use_is_not_removed() {
+    let works = Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]).output();
+    if !works.is_ok_and(|done| done.status.success()) {
+        println!("SKIPPED: a PID namespace of one's own cannot be had here (root's right)");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let mark = folder.path().join("job");
+    let file = PathBuf::from(format!("/dev/shm/mpich_weft-used-{}", std::process::id()));
+    let mut open = None;
+    guarded_elsewhere(&mark, || open = Some(fs::File::create(&file).expect("a file")));
+    assert!(file.exists());
+    drop(open);
+    eventually("the end of a file that nobody uses", || {
+        guarded_elsewhere(&mark, || drop(fs::File::create(&file).expect("a file")));
+        !file.exists()
+    });
 }

@@ -2,6 +2,7 @@
 //! that are not: the results are the MPI library's own, and a death is named.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use weft_tests::job::Cluster;
 use weft_tests::mpi::{Mpi, Run, alone, collectives};
@@ -129,5 +130,61 @@ fn what_is_missing_is_said_before_the_start() {
         let run = Run { options: &options, ..run };
         let (status, said) = run.start(&program(&mpi), &[]).ends();
         assert!(status.code() == Some(2) && said.contains("--transport own"), "{said}");
+    }
+}
+
+/// libfabric loads whatever has such a name in the provider's folder, and uses one of them.
+#[test]
+fn another_build_of_the_provider_beside_it_takes_nothing_away() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let folder = tempfile::tempdir().expect("a directory");
+    let of = |name: &str| folder.path().join(name);
+    std::fs::copy(file.with_file_name("libweft_mpi.so"), of("libweft-mpi.so")).expect("a copy");
+    for names in [&["libweft-fi.so", "libweft_fi.so"][..], &["liba-fi.so", "libz-fi.so"]] {
+        for name in names {
+            std::fs::copy(&file, of(name)).expect("a copy");
+        }
+        let meant = of("libweft-fi.so");
+        let options = by_weft(&meant);
+        for mpi in Mpi::all() {
+            let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &[] };
+            good(&run, &mpi, "100", &["--no-windows"]);
+        }
+    }
+}
+
+#[test]
+fn a_library_of_another_build_is_refused_before_the_start() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let folder = tempfile::tempdir().expect("a directory");
+    let meant = folder.path().join("libweft-fi.so");
+    std::fs::copy(&file, &meant).expect("a copy");
+    let build = "echo 'int weft_mpi_of_long_ago;' >a.c && cc -shared -fPIC -o libweft-mpi.so a.c";
+    let done = Command::new("sh").args(["-c", build]).current_dir(&folder).output().expect("sh");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let options = by_weft(&meant);
+    for mpi in Mpi::all() {
+        let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &[] };
+        let (status, said) = run.start(&program(&mpi), &[]).ends();
+        assert!(!status.success() && said.contains("are of different builds"), "{said}");
+    }
+}
+
+/// What is wrong is an error of the library's, and nothing that Weft stumbles over.
+#[test]
+fn odd_arguments_are_the_librarys_to_judge() {
+    let _turn = alone();
+    let Some(file) = collectives(WEFT) else { return };
+    let options = by_weft(&file);
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    for mpi in Mpi::all() {
+        let program = mpi.compile("odd", &["odd.c"], FOLDER);
+        for (ranks, lab, least) in [(3, None, "10"), (3, Some(&lab), "30")] {
+            let run = Run { weft: WEFT, ranks, lab, options: &options, variables: &[] };
+            let said = run.start(&program, &["--weft", least]).ends_well();
+            assert!(said.contains("odd: good"), "{} said: {said}", mpi.name);
+        }
     }
 }

@@ -293,3 +293,86 @@ fn settings_for_other_transports_do_not_lead_away_from_weft() {
         assert!(said.contains("collectives: good"), "{}: {said}{errors}", mpi.name);
     }
 }
+
+/// What `weft env` says of a place where nothing but `bin` is on the path, as JSON and for people.
+fn environment(place: &Path, bin: &str, options: &[&str]) -> (bool, serde_json::Value, String) {
+    let provider = place.join("provider-fi.so");
+    std::fs::write(&provider, "").expect("a file");
+    let mut command = Command::new(WEFT);
+    command.args(["env", "--json", "--provider"]).arg(provider).args(options);
+    let output = command.current_dir(place).env("PATH", bin).output().expect("weft env");
+    let said = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output.status.success(), said, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Launchers that say which library's they are.
+fn fake_launchers(root: &Path) {
+    let mpich = "echo 'HYDRA build details:'; echo '    Version:    4.1'";
+    script(&root.join("path"), "mpiexec.hydra", mpich);
+    script(&root.join("above/.venv/mpich/bin"), "mpiexec", &mpich.replace("4.1", "4.2"));
+    script(&root.join("above/.venv/bin"), "mpiexec", "echo 'mpiexec (Open MPI) 5.0.1'");
+}
+
+#[test]
+fn the_path_counts_first_and_then_what_is_above() {
+    let room = folder("found");
+    let root = room.path();
+    fake_launchers(root);
+    let (path, below) = (root.join("path").display().to_string(), root.join("above/far/below"));
+    std::fs::create_dir_all(&below).expect("a folder");
+
+    let (good, said, told) = environment(&below, &path, &[]);
+    assert!(good && said["MPIR_CVAR_NOLOCAL"] == "1" && said["OMPI_MCA_pml"] == "cm", "{told}");
+    for words in [format!("for MPICH 4.1.0, {path}/mpiexec"), "for Open MPI 5.0.1, ".into()] {
+        assert!(told.contains(&words), "no {words}: {told}");
+    }
+    let (good, _, told) = environment(&below, "/nowhere", &["--mpi", "mpich"]);
+    assert!(good && told.contains("for MPICH 4.2.0, ") && !told.contains("Open MPI"), "{told}");
+
+    // What is not there is left out, and said.
+    let (good, said, told) = environment(root, &path, &[]);
+    assert!(good && said["OMPI_MCA_pml"].is_null(), "{said}");
+    assert!(told.contains("left out: Open MPI is not here") && told.contains("PATH"), "{told}");
+    let (good, _, told) = environment(root, "/nowhere", &[]);
+    assert!(!good && told.contains("no MPI is here"), "{told}");
+}
+
+#[test]
+fn programs_that_another_user_has_put_above_are_not_started() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can make files of another user");
+        return;
+    }
+    let room = folder("others");
+    fake_launchers(room.path());
+    let above = room.path().join("above");
+    std::os::unix::fs::chown(above.join(".venv"), Some(4711), None).expect("another owner");
+    let (good, _, told) = environment(&above, "/nowhere", &[]);
+    assert!(!good && told.contains("no MPI is here"), "{told}");
+}
+
+/// By a launcher of the MPI's own, for `weft mpirun` makes a key.
+#[test]
+fn a_key_that_is_none_is_refused_by_the_ranks() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    for mpi in Mpi::all() {
+        let mut command = Command::new(WEFT);
+        command.args(["env", "--json", "--mpi", mpi.name, "--provider"]).arg(&file);
+        let said = command.env("PATH", mpi.path()).output().expect("weft env").stdout;
+        let variables: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
+        let mut job = mpi.launcher();
+        for (name, value) in variables.as_object().expect("an object") {
+            job.env(name, value.as_str().expect("a text"));
+        }
+        // Short of a digit, then whole.
+        let key = "00112233445566778899aabbccddeeff";
+        job.arg("-n").arg("1").arg(steps(&mpi)).arg("5").env("WEFT_JOB_KEY", &key[1..]);
+        let output = job.output().expect("mpiexec");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let named = "WEFT_JOB_KEY=...: it has 31 characters";
+        assert!(!output.status.success() && said.contains(named), "{said}");
+        let good = job.env("WEFT_JOB_KEY", key).output().expect("mpiexec");
+        assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
+    }
+}

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use weft_tests::job::{Job, KILL, eventually, signal};
+use weft_tests::mpi::{Mpi, alone, provider};
 
 use super::{RANK, WEFT};
 
@@ -24,7 +25,7 @@ impl User {
     fn new(salt: u32) -> Option<User> {
         let root = rustix::process::geteuid().is_root();
         // Not a number of the system's users.
-        let uid = root.then_some(100_000_000 + 2 * std::process::id() + salt);
+        let uid = root.then_some(100_000_000 + 4 * std::process::id() + salt);
         let folder = tempfile::Builder::new().prefix("weft-user").tempdir().expect("a folder");
         fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("its mode");
         let user = User { uid, folder };
@@ -121,4 +122,35 @@ fn nothing_is_left_of_a_rootless_job_whose_launcher_is_killed() {
     assert!(user.processes().len() >= 4, "launcher, holder, ranks");
     signal(job.pid(), KILL);
     user.has_left_nothing();
+}
+
+/// The library's launcher starts its helpers on the other nodes from the first one, which is in the
+/// same user namespace.
+#[test]
+fn a_user_without_rights_runs_mpi_programs_on_the_nodes_of_his_lab() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let Some(user) = User::new(2) else { return };
+    let cache = user.path("cache");
+    fs::create_dir(&cache).expect("a folder");
+    chown(&cache, user.uid, user.uid).expect("its owner");
+    fs::copy(file, user.path("libweft-fi.so")).expect("a copy of the provider");
+    for mpi in Mpi::all() {
+        let launcher =
+            user.command(Path::new(mpi.launcher().get_program())).arg("--version").output();
+        if !launcher.is_ok_and(|done| done.status.success()) {
+            println!("SKIPPED: {} is where only its owner may go", mpi.name);
+            continue;
+        }
+        let program = mpi.compile("steps", &["steps.c"], env!("CARGO_TARGET_TMPDIR"));
+        fs::copy(program, user.path("steps")).expect("a copy of the program");
+        let mut command = user.command(&user.path("weft"));
+        command.args(["mpirun", "-n", "3", "--lab", "nodes=2", "--timeout", "60", "--"]);
+        command.arg(user.path("steps")).arg("50").env("XDG_CACHE_HOME", &cache);
+        let done = command.output().expect("weft mpirun");
+        let said = String::from_utf8_lossy(&done.stdout);
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && said.contains("@0 done"), "{}: {said}{errors}", mpi.name);
+        user.has_left_nothing();
+    }
 }

@@ -26,14 +26,14 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// Finds a library and compiles the benchmark for it; `None` if it is not installed.
+    /// Finds a library and compiles the benchmark for it.
     ///
     /// # Errors
-    /// When it is there but the benchmark cannot be compiled.
-    pub fn find(brand: Brand) -> Result<Option<Mpi>, CliError> {
-        let Some(install) = Install::find(brand) else { return Ok(None) };
+    /// When it is not installed, or the benchmark cannot be compiled.
+    pub fn find(brand: Brand) -> Result<Mpi, CliError> {
+        let install = Install::find(brand)?;
         let program = compile(&install)?;
-        Ok(Some(Mpi { install, program }))
+        Ok(Mpi { install, program })
     }
 }
 
@@ -109,7 +109,8 @@ impl MpiRun {
 fn compile(install: &Install) -> Result<PathBuf, CliError> {
     let name = install.brand.name();
     let Some(mpicc) = &install.mpicc else {
-        return Err(CliError::Bench(format!("there is no mpicc beside {name}'s mpiexec")));
+        let mpiexec = install.mpiexec.display();
+        return Err(CliError::Bench(format!("there is no mpicc beside {name}'s {mpiexec}")));
     };
     kept(&format!("pair-{name}"), (SOURCE, mpicc), |own| {
         let source = own.with_extension("c");

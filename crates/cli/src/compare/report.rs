@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use super::contender::{Contender, Means, Reach};
 use super::targets::{Bound, Target, Verdict};
 use crate::bench::figure::{Figure, digits, size_text};
+use crate::mpi::Install;
 use crate::output::{Table, json_line};
 
 /// Size and number of each figure of one contender, by size.
@@ -20,12 +21,35 @@ pub fn points(figures: &[Figure], bench: &str, device: &str) -> Vec<(u64, f64)> 
 }
 
 /// Everything as JSON lines: figures, then targets.
-pub fn json(figures: &[Figure], targets: &[Target]) {
-    figures.iter().for_each(json_line);
+pub fn json(contenders: &[Contender], figures: &[Figure], targets: &[Target]) {
+    for figure in figures {
+        let by = contenders.iter().find(|c| c.label == figure.device).and_then(mpi_of);
+        let (mpi, mpiexec) = by.map(|by| (by.title(), by.mpiexec.display().to_string())).unzip();
+        json_line(&Measured { figure, mpi, mpiexec });
+    }
     for target in targets {
         if let Some(verdict) = target.judge(figures) {
             json_line(&Line { name: target.name, verdict });
         }
+    }
+}
+
+/// A figure as JSON has it: with the MPI library that was measured, if one was.
+#[derive(Serialize)]
+struct Measured<'a> {
+    #[serde(flatten)]
+    figure: &'a Figure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mpi: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mpiexec: Option<String>,
+}
+
+/// The MPI library that a contender is.
+fn mpi_of(contender: &Contender) -> Option<&Install> {
+    match &contender.means {
+        Means::Mpi(run) => Some(&run.mpi.install),
+        _ => None,
     }
 }
 
@@ -100,6 +124,14 @@ const TABLES: [(&str, &str); 10] = [
 
 /// Everything as tables for people.
 pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) {
+    let mut mpis: Vec<&Install> = Vec::new();
+    for mpi in contenders.iter().filter_map(mpi_of) {
+        if !mpis.contains(&mpi) {
+            mpis.push(mpi);
+        }
+    }
+    mpis.iter().for_each(|mpi| println!("{}: {}", mpi.brand.name(), mpi.title_and_place()));
+    println!("ratio: Weft's figure divided by the one to its left (of times, below 1 is faster)");
     for reach in [Reach::Within, Reach::Between, Reach::Among] {
         for (bench, title) in TABLES {
             let measured =

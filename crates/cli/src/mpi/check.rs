@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
-use weft_sys::fabric::{LibFabric, Wish, check_provider};
+use weft_sys::fabric::{Companion, LibFabric, Wish, check_provider};
 use weft_sys::process::{self, Setup};
 
 use super::{Brand, Install, MpiError, Preload, Provider};
@@ -208,6 +208,12 @@ fn trouble(args: &Args) -> Option<String> {
     if let Err(why) = weft::context::ContextOptions::from_env() {
         return Some(why.to_string());
     }
+    let companion = match args.collectives.as_deref().map(Companion::open).transpose() {
+        Ok(companion) => companion,
+        Err(why) => {
+            return Some(format!("what does collective operations cannot be loaded: {why}"));
+        }
+    };
     let library = args.libfabric.display();
     let fabric = match LibFabric::open(&args.libfabric) {
         Ok(fabric) => fabric,
@@ -219,7 +225,13 @@ fn trouble(args: &Args) -> Option<String> {
     };
     let answer = fabric.providers(wish);
     if answer.as_ref().is_ok_and(|names| names.iter().any(|n| n == "weft")) {
-        return None;
+        return companion.filter(|c| !c.has_provider()).map(|_| {
+            let other = args.collectives.as_deref().unwrap_or(&args.libfabric).display();
+            format!(
+                "{other} and the provider {file} are of different builds, and Weft would do no \
+                 collective operations: install both from one, or use --collectives=never"
+            )
+        });
     }
     // Libfabric is silent about a file that it could not load, so it is loaded once more.
     if let Err(why) = check_provider(&args.provider) {

@@ -12,15 +12,17 @@ use crate::run::RunError;
 pub enum MpiError {
     /// The library is not installed, as far as one looks.
     #[error(
-        "{title} is not here: it was looked for in .venv/{name}, .venv, VIRTUAL_ENV and PATH; \
-         `python3 -m venv .venv/{name} && .venv/{name}/bin/pip install {name}` brings it",
+        "{title} is not here: it was looked for on PATH, and in .venv/{name} and .venv of this \
+         directory and of those above; `python3 -m venv .venv/{name} && .venv/{name}/bin/pip \
+         install {name}` brings it",
         title = .0.title(), name = .0.name()
     )]
     NotInstalled(Brand),
     /// No library at all.
     #[error(
-        "no MPI is here: MPICH and Open MPI were looked for in .venv, VIRTUAL_ENV and PATH; \
-         `python3 -m venv .venv/mpich && .venv/mpich/bin/pip install mpich` brings one"
+        "no MPI is here: MPICH and Open MPI were looked for on PATH, and in .venv of this \
+         directory and of those above; `python3 -m venv .venv/mpich && .venv/mpich/bin/pip \
+         install mpich` brings one"
     )]
     None,
     /// The program does not tell which library it wants, and there are several.

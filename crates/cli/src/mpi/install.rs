@@ -1,6 +1,7 @@
 //! Installed MPI libraries: where their launchers, compilers and libraries are.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,10 +27,14 @@ pub struct Install {
 }
 
 impl Install {
-    /// Looks for the library in `.venv/NAME` and `.venv` of the current directory, in
-    /// `VIRTUAL_ENV`, and on the path; `None` if it is in none of them.
-    pub fn find(brand: Brand) -> Option<Install> {
-        places(brand).iter().find_map(|bin| Install::in_directory(brand, bin))
+    /// Looks for the library on the path, as a shell would, then in `.venv/NAME` and `.venv` of the
+    /// current directory and of those above it.
+    ///
+    /// # Errors
+    /// When it is in none of them.
+    pub fn find(brand: Brand) -> Result<Install, MpiError> {
+        let found = places(brand).iter().find_map(|bin| Install::in_directory(brand, bin));
+        found.ok_or(MpiError::NotInstalled(brand))
     }
 
     /// The library that `program` runs on: the one it is linked to, or the one that `wish` names.
@@ -53,14 +58,14 @@ impl Install {
                 return Ok(install);
             }
             if let Some(brand) = brand {
-                return Install::find(brand).ok_or(MpiError::NotInstalled(brand));
+                return Install::find(brand);
             }
         }
         match wish {
-            Some(brand) => Install::find(brand).ok_or(MpiError::NotInstalled(brand)),
+            Some(brand) => Install::find(brand),
             None => {
-                let mut all: Vec<Install> =
-                    Brand::ALL.into_iter().filter_map(Install::find).collect();
+                let all = Brand::ALL.into_iter().map(Install::find);
+                let mut all: Vec<Install> = all.filter_map(Result::ok).collect();
                 match all.len() {
                     0 => Err(MpiError::None),
                     1 => Ok(all.remove(0)),
@@ -144,6 +149,11 @@ impl Install {
         let (major, minor, patch) = self.version;
         format!("{} {major}.{minor}.{patch}", self.brand.title())
     }
+
+    /// For people, with its place.
+    pub fn title_and_place(&self) -> String {
+        format!("{}, {}", self.title(), self.mpiexec.display())
+    }
 }
 
 /// Whose launcher says this when asked for its version, and which it is.
@@ -168,14 +178,19 @@ fn identify(said: &str) -> Option<(Brand, Version)> {
 
 /// The directories in which programs of a library may be.
 fn places(brand: Brand) -> Vec<PathBuf> {
-    let mut roots = vec![PathBuf::from(".venv")];
-    roots.extend(std::env::var_os("VIRTUAL_ENV").map(PathBuf::from));
-    let mut all: Vec<PathBuf> = roots
-        .iter()
-        .flat_map(|root| [root.join(brand.name()).join("bin"), root.join("bin")])
-        .collect();
-    all.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
-    all.into_iter().filter_map(|bin| fs::canonicalize(bin).ok()).collect()
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let here = std::env::current_dir().unwrap_or_default();
+    let roots = here.ancestors().map(|folder| folder.join(".venv")).filter(|root| is_safe(root));
+    let in_roots = roots.flat_map(|root| [root.join(brand.name()).join("bin"), root.join("bin")]);
+    let all = std::env::split_paths(&path).chain(in_roots);
+    all.filter_map(|bin| fs::canonicalize(bin).ok()).collect()
+}
+
+/// Whether what is in a folder may be started though the user has not named it: it is the user's or
+/// root's. In a folder such as `/tmp` anybody may put a `.venv`.
+fn is_safe(folder: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    fs::metadata(folder).is_ok_and(|about| [own, 0].contains(&about.uid()))
 }
 
 /// The library that goes with the programs in `bin`.

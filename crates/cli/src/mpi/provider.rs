@@ -32,7 +32,7 @@ impl Preload {
 pub struct Provider {
     /// The file.
     pub file: PathBuf,
-    /// A directory in which libfabric finds it.
+    /// A directory in which libfabric finds it, and no other build of it.
     pub directory: PathBuf,
 }
 
@@ -93,9 +93,12 @@ impl Provider {
     fn at(file: &Path) -> Result<Provider, MpiError> {
         let io = |doing: &str| MpiError::io(format!("{doing} {}", file.display()));
         let file = fs::canonicalize(file).map_err(io("find"))?;
+        // libfabric loads whatever has such a name there, and of two Wefts the first that it meets.
+        let others = |parent: &Path| NAMES.map(|name| parent.join(name)).into_iter();
+        let alone = |parent: &Path| others(parent).all(|other| other == file || !other.exists());
         let right = file.to_string_lossy().ends_with("-fi.so");
         let directory = match file.parent() {
-            Some(parent) if right => parent.to_path_buf(),
+            Some(parent) if right && alone(parent) => parent.to_path_buf(),
             _ => linked_directory(&file).map_err(io("link to"))?,
         };
         Ok(Provider { file, directory })
@@ -149,6 +152,17 @@ mod tests {
         let preload = found.preload().unwrap();
         assert_eq!(preload.file, folder_itself.join(PRELOAD[1]));
         assert!(preload.value.starts_with(&preload.file.display().to_string()));
+        // Another build beside it is not met by libfabric, whichever is meant.
+        fs::write(folder.join(NAMES[1]), "").unwrap();
+        for file in [folder.clone(), folder.join(NAMES[0]), folder.join(NAMES[1])] {
+            let found = Provider::find(Some(&file)).unwrap();
+            let meant = if file == folder { &folder.join(NAMES[0]) } else { &file };
+            assert_eq!(found.file, fs::canonicalize(meant).unwrap());
+            assert_ne!(found.directory, folder_itself);
+            let link = fs::read_link(found.directory.join(NAMES[0])).unwrap();
+            assert_eq!(link, found.file);
+            fs::remove_dir_all(found.directory).unwrap();
+        }
         fs::remove_dir_all(folder).unwrap();
     }
 }

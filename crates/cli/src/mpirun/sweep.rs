@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use weft_sys::process::{self, Setup};
 
 use super::board::MARK;
-use super::leftovers::Leftovers;
+use super::leftovers::{Leftovers, remove_orphans};
 
 /// How long processes are looked for that start others faster than they are killed.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -73,9 +73,8 @@ pub fn run(args: &Args) -> ExitCode {
     }
     // The last of them may still be closing its files.
     for _ in 0..10 {
-        let used = leftovers.note_orphans(began);
         leftovers.remove();
-        if !used {
+        if !remove_orphans(began) {
             break;
         }
         std::thread::sleep(Duration::from_millis(20));

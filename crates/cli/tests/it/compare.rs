@@ -97,6 +97,42 @@ fn tables_have_both_and_say_what_is_reached() {
     assert!(plot.0.exists());
 }
 
+/// Also where there is no `.venv` in sight.
+#[test]
+fn the_mpi_that_is_measured_is_named() {
+    for (library, title, only) in
+        [("mpich", "MPICH ", "mpich shm"), ("openmpi", "Open MPI ", "openmpi sm")]
+    {
+        let Some(mpiexec) = launchers::launcher(library, "mpiexec") else { continue };
+        let mpiexec = mpiexec.canonicalize().expect("a launcher");
+        let bin = mpiexec.parent().expect("a folder").display().to_string();
+        let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
+        let plot = Plot::new(&format!("named-{library}"));
+        let said = |more: &[&str]| {
+            let mut command = Command::new(WEFT);
+            command.args(["compare", "--mpi", "--quick", "--rounds", "1", "--ms", "10"]);
+            command.args(["--only", only, "--svg", plot.path()]).args(more);
+            let done = command.current_dir("/").env("PATH", &path).output().expect("weft starts");
+            assert_eq!(done.status.code(), Some(0), "{}", err(&done));
+            out(&done)
+        };
+        let text = said(&[]);
+        let named = |line: &str| {
+            line.starts_with(&format!("{library}: {title}")) && line.contains(&format!(", {bin}/"))
+        };
+        assert!(text.lines().any(named), "{text}");
+        let text = said(&["--json"]);
+        assert!(!text.is_empty());
+        for line in text.lines() {
+            let line: Value = serde_json::from_str(line).expect("a line of JSON");
+            let is = |name: &str, start: &str| {
+                line[name].as_str().is_some_and(|value| value.starts_with(start))
+            };
+            assert!(is("mpi", title) && is("mpiexec", &bin), "{line}");
+        }
+    }
+}
+
 /// Starts a comparison that would take minutes, in the project's folder, where MPI libraries are.
 fn long(arguments: &[&str], plot: &Plot) -> Child {
     let mut command = Command::new(WEFT);

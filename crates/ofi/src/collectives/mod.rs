@@ -47,7 +47,9 @@ pub fn are_offered() -> bool {
     OFFERED.load(Ordering::Relaxed)
 }
 
-/// Gives the table to `libweft-mpi.so` if the process has it.
+/// Gives the table to `libweft-mpi.so` if the process has it. To be called by what libfabric calls
+/// of the provider that it uses only: it loads all that it finds, and drops a second one of the
+/// same name, whose table would lead to no endpoint.
 pub fn offer() {
     // SAFETY: the name ends in a zero byte.
     let take = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"weft_mpi_take".as_ptr()) };

@@ -7,6 +7,7 @@ mod offer;
 use std::ffi::{CStr, c_char, c_int};
 
 use crate::abi::{FI_EOTHER, FI_SOURCE, fi_info};
+use crate::collectives;
 use crate::core::{Level, Part, core, log};
 use crate::fail::{Fail, code, guard};
 
@@ -26,6 +27,7 @@ pub unsafe extern "C" fn get_info(
     info: *mut *mut fi_info,
 ) -> c_int {
     let answer = || {
+        collectives::offer();
         // SAFETY: an application gives no hints, or a whole structure with whole parts.
         let hints = unsafe { hints.as_ref() };
         let found = answer_to(version, !node.is_null(), flags, hints)?;
