@@ -23,7 +23,7 @@ const SLEEP: Duration = Duration::from_millis(200);
 /// So many polls are made in each of the first looks that find nothing, and so many looks are first
 /// ones: a microsecond each, of a program that has other work between them.
 const BRISK_POLLS: u32 = 16;
-const BRISK_ROUNDS: u32 = 1;
+const BRISK_ROUNDS: u32 = 4;
 
 /// The endpoints that a queue or counter depends on.
 pub struct Sources {
