@@ -15,6 +15,7 @@ use weft_wire::PeerId;
 
 use super::gone::Gone;
 use super::heading::{HEADING_LEN, Heading, kind};
+use super::machine::Overdue;
 use super::part::{BODY_LEN, Word, datagram, what};
 use super::quarrel::Verdict;
 use super::table::{Groups, Member, Opened, other_plan};
@@ -76,6 +77,9 @@ impl Groups {
             // Of a group that was here; there may be another with its id by now.
             if word.what == what::LEFT {
                 stays.remove(at);
+                if !stays.contains(&id) {
+                    self.is_past(id, peer);
+                }
             }
             return true;
         }
@@ -112,6 +116,15 @@ impl Groups {
         }
         self.ends += 1;
         true
+    }
+
+    /// A member has left the group that was here before the one with this id.
+    fn is_past(&mut self, id: u64, peer: PeerId) {
+        if let Some(slot) = self.slot_of(id)
+            && let Some(Member { team, .. }) = self.members[slot].as_deref_mut()
+        {
+            team.past.retain(|known| *known != peer);
+        }
     }
 
     /// Keeps a word for a group that is not here yet. A peer that says too many loses its own only.
@@ -169,6 +182,27 @@ impl Groups {
     /// A member is gone as far as this one can see: the others decide.
     pub(super) fn miss(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error) {
         self.bury(device, slot, rank, why, what::ACCUSES);
+    }
+
+    /// A member has kept this one waiting for so long that it is as good as gone.
+    pub(super) fn give_up(
+        &mut self,
+        device: &mut dyn Device,
+        slot: usize,
+        (rank, what, limit_ns): Overdue,
+    ) {
+        let Some(&peer) = self.team_at(slot).and_then(|(_, peers)| peers.get(rank as usize)) else {
+            return;
+        };
+        let why = format!(
+            "{what}, for {} s: see what that process does, and whether Weft is the same on all \
+             nodes",
+            limit_ns / 1_000_000_000
+        );
+        tracing::warn!("rank {peer} is held for gone: {why}");
+        let why = dead(peer, why, device);
+        self.miss(device, slot, rank, &why);
+        self.ends += 1;
     }
 
     fn bury(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error, what: u8) {
@@ -289,6 +323,7 @@ impl Groups {
         let member = self.members.get_mut(slot)?.take()?;
         self.ids[slot] = 0;
         let Member { team, barrier, left, .. } = *member;
+        barrier.close();
         device.drop_board(team.id);
         self.hear(device);
         self.past.told += barrier.count.told;
