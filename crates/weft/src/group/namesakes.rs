@@ -78,7 +78,7 @@ fn a_late_board_is_not_that_of_the_next_group() {
         let (old, new) = (board(), board());
         let arrives = |board: &Board| match others {
             1 => board.tell(0, 1),
-            _ => assert_eq!((0..others).map(|_| board.arrive()).last(), Some(others as u64)),
+            _ => (1..=others as u64).for_each(|count| assert_eq!(board.arrive(), count)),
         };
         // The others enter its first barrier, which this one does not.
         let slot = process.make();
