@@ -357,7 +357,8 @@ mod tests {
     use weft_wire::Address;
 
     use super::*;
-    use crate::group::{GroupOptions, Plan};
+    use crate::collective::order::{Frame, Limits, Member as Order};
+    use crate::group::{GroupOptions, Plan, ordered};
     use crate::loopback::Loopback;
 
     #[test]
@@ -409,6 +410,46 @@ mod tests {
         let silent: Vec<PeerId> = groups.silent.iter().map(|(_, peer, _)| *peer).collect();
         assert_eq!(silent, [1, 2, 3].map(PeerId));
         assert!(groups.outcast(slot).is_some() && groups.silence(slot, 3).is_some());
+    }
+
+    #[test]
+    fn who_keeps_a_takeover_waiting_is_accused_and_named() {
+        let mut device = Loopback::new(Address::new(1, 1, 1, 1, "test"));
+        let mut groups = Groups::default();
+        let plan = Plan::new(GroupOptions::default().way, &[0, 1, 2, 3], None);
+        let peers: Vec<PeerId> = (0..4).map(PeerId).collect();
+        let slot = groups.add(&mut device, peers.clone(), 1, Some(7), &plan).unwrap();
+        const S: u64 = 1_000_000_000;
+        groups.tell_time(S);
+        let why = Error::PeerClosed { peer: PeerId(0), name: String::new() };
+        groups.gone(&mut device, PeerId(0), &why);
+        // Both say how far they are, and one of them that it has what it never gives.
+        for (from, delivered) in [(2, 0), (3, 5)] {
+            let mut other = Order::new(Limits::default(), from, 4);
+            other.bury(0, S);
+            let mut frame = Vec::new();
+            Frame::Status { reign: 1, delivered, view: other.view() }.encode(&mut frame);
+            let mut bytes = Team::new(7, from, peers.clone()).heading(ordered::KIND, 0).to_vec();
+            bytes.extend_from_slice(&(frame.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(&frame);
+            groups.note(PeerId(from), &bytes);
+        }
+        groups.words.clear();
+        for after_s in [1, 20, 32, 33] {
+            groups.tell_time(after_s * S);
+            groups.due(&mut device);
+            assert!(groups.silence(slot, 3).is_none() && groups.words.is_empty());
+        }
+        groups.tell_time(40 * S);
+        groups.due(&mut device);
+        let why = groups.silence(slot, 3).map(ToString::to_string).unwrap();
+        assert!(why.contains("does not give"), "{why}");
+        let accused: Vec<(PeerId, u8)> = groups
+            .words
+            .iter()
+            .map(|(to, word)| (*to, Heading::read(word).unwrap().0.what))
+            .collect();
+        assert_eq!(accused, [2, 3].map(|to| (PeerId(to), what::ACCUSES)));
     }
 
     #[test]
