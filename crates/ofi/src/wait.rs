@@ -96,11 +96,11 @@ impl Sources {
         did
     }
 
-    /// As [`Sources::progress`], but at first, once a look has found nothing, several times: whoever
-    /// is told so may do something else before it asks again. (MPICH gives its processor away each
-    /// time: a message of 8 bytes there and back 7.9 us, so 7.4; in a node 2.36 and 1.78.) The look
-    /// right after one that found something is a single one: Open MPI 4 empties its queue before it
-    /// answers (in a node 2.1 us with several, 0.54 so).
+    /// As [`Sources::progress`], but at first, once a look has found nothing, several times:
+    /// whoever is told so may do something else before it asks again. (MPICH gives its processor
+    /// away each time: a message of 8 bytes there and back 7.9 us, so 7.4; in a node 2.36 and
+    /// 1.78.) The look right after one that found something is a single one: Open MPI 4 empties its
+    /// queue before it answers (in a node 2.1 us with several, 0.54 so).
     #[inline]
     pub fn progress_briskly(&self) {
         let list = self.list.enter();
