@@ -71,6 +71,16 @@ impl Board {
         self.mem.word(other * APART).load(Ordering::Acquire)
     }
 
+    /// Who has made the board says that nobody shall come to it any more.
+    pub fn close(&self) {
+        self.mem.word(APART + LINE / 2).store(1, Ordering::Release);
+    }
+
+    /// Whether that was said.
+    pub fn is_closed(&self) -> bool {
+        self.mem.word(APART + LINE / 2).load(Ordering::Acquire) != 0
+    }
+
     /// Opens barrier `number`.
     #[inline]
     pub fn open(&self, number: u64) {

@@ -408,6 +408,10 @@ impl Device for Composite {
         self.devices.iter().any(|d| d.owes(now_ns))
     }
 
+    fn silence_ns(&self) -> u64 {
+        self.devices.iter().map(|d| d.silence_ns()).max().unwrap_or(0)
+    }
+
     fn deadline_ns(&self) -> Option<u64> {
         self.devices.iter().filter_map(|d| d.deadline_ns()).min()
     }

@@ -412,6 +412,11 @@ pub trait Device: Send {
         false
     }
 
+    /// How long a peer may be silent before it is held for dead, ns; 0 where its end is seen.
+    fn silence_ns(&self) -> u64 {
+        0
+    }
+
     /// When the device wants to be polled though nothing arrives, ns of the monotonic clock.
     fn deadline_ns(&self) -> Option<u64>;
 

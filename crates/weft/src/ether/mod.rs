@@ -532,6 +532,10 @@ impl Device for Ether {
         self.engine.owes(self.now.max(Instant(now_ns)))
     }
 
+    fn silence_ns(&self) -> u64 {
+        self.engine.config().dead_after_ns
+    }
+
     fn deadline_ns(&self) -> Option<u64> {
         let engine = self.engine.deadline().map(|deadline| deadline.0);
         let call = (!self.to_call.is_empty()).then_some(self.call_at_ns);

@@ -80,6 +80,11 @@ impl Run {
         }
     }
 
+    /// The group ends here.
+    pub(super) fn close(&self) {
+        self.node.iter().for_each(Node::close);
+    }
+
     /// Whether the member waits in a barrier.
     #[inline]
     pub(super) fn is_inside(&self) -> bool {
@@ -291,4 +296,4 @@ impl Run {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -160,7 +160,7 @@ impl Cast {
         if copied {
             return Some(Ok(()));
         }
-        if ended && wrong.is_none() {
+        if ended {
             self.forget(at);
             return Some(Ok(()));
         }

@@ -15,6 +15,7 @@ use weft_wire::PeerId;
 
 use super::gone::Gone;
 use super::heading::{HEADING_LEN, Heading, kind};
+use super::machine::Overdue;
 use super::part::{BODY_LEN, Word, datagram, what};
 use super::quarrel::Verdict;
 use super::table::{Groups, Member, Opened, other_plan};
@@ -76,6 +77,9 @@ impl Groups {
             // Of a group that was here; there may be another with its id by now.
             if word.what == what::LEFT {
                 stays.remove(at);
+                if !stays.contains(&id) {
+                    self.is_past(id, peer);
+                }
             }
             return true;
         }
@@ -112,6 +116,15 @@ impl Groups {
         }
         self.ends += 1;
         true
+    }
+
+    /// A member has left the group that was here before the one with this id.
+    fn is_past(&mut self, id: u64, peer: PeerId) {
+        if let Some(slot) = self.slot_of(id)
+            && let Some(Member { team, .. }) = self.members[slot].as_deref_mut()
+        {
+            team.past.retain(|known| *known != peer);
+        }
     }
 
     /// Keeps a word for a group that is not here yet. A peer that says too many loses its own only.
@@ -169,6 +182,27 @@ impl Groups {
     /// A member is gone as far as this one can see: the others decide.
     pub(super) fn miss(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error) {
         self.bury(device, slot, rank, why, what::ACCUSES);
+    }
+
+    /// A member has kept this one waiting for so long that it is as good as gone.
+    pub(super) fn give_up(
+        &mut self,
+        device: &mut dyn Device,
+        slot: usize,
+        (rank, what, limit_ns): Overdue,
+    ) {
+        let Some(&peer) = self.team_at(slot).and_then(|(_, peers)| peers.get(rank as usize)) else {
+            return;
+        };
+        let why = format!(
+            "{what}, for {} s: see what that process does, and whether Weft is the same on all \
+             nodes",
+            limit_ns / 1_000_000_000
+        );
+        tracing::warn!("rank {peer} is held for gone: {why}");
+        let why = dead(peer, why, device);
+        self.miss(device, slot, rank, &why);
+        self.ends += 1;
     }
 
     fn bury(&mut self, device: &mut dyn Device, slot: usize, rank: u32, why: &Error, what: u8) {
@@ -289,6 +323,7 @@ impl Groups {
         let member = self.members.get_mut(slot)?.take()?;
         self.ids[slot] = 0;
         let Member { team, barrier, left, .. } = *member;
+        barrier.close();
         device.drop_board(team.id);
         self.hear(device);
         self.past.told += barrier.count.told;
@@ -322,7 +357,8 @@ mod tests {
     use weft_wire::Address;
 
     use super::*;
-    use crate::group::{GroupOptions, Plan};
+    use crate::collective::order::{Frame, Limits, Member as Order};
+    use crate::group::{GroupOptions, Plan, ordered};
     use crate::loopback::Loopback;
 
     #[test]
@@ -374,6 +410,46 @@ mod tests {
         let silent: Vec<PeerId> = groups.silent.iter().map(|(_, peer, _)| *peer).collect();
         assert_eq!(silent, [1, 2, 3].map(PeerId));
         assert!(groups.outcast(slot).is_some() && groups.silence(slot, 3).is_some());
+    }
+
+    #[test]
+    fn who_keeps_a_takeover_waiting_is_accused_and_named() {
+        let mut device = Loopback::new(Address::new(1, 1, 1, 1, "test"));
+        let mut groups = Groups::default();
+        let plan = Plan::new(GroupOptions::default().way, &[0, 1, 2, 3], None);
+        let peers: Vec<PeerId> = (0..4).map(PeerId).collect();
+        let slot = groups.add(&mut device, peers.clone(), 1, Some(7), &plan).unwrap();
+        const S: u64 = 1_000_000_000;
+        groups.tell_time(S);
+        let why = Error::PeerClosed { peer: PeerId(0), name: String::new() };
+        groups.gone(&mut device, PeerId(0), &why);
+        // Both say how far they are, and one of them that it has what it never gives.
+        for (from, delivered) in [(2, 0), (3, 5)] {
+            let mut other = Order::new(Limits::default(), from, 4);
+            other.bury(0, S);
+            let mut frame = Vec::new();
+            Frame::Status { reign: 1, delivered, view: other.view() }.encode(&mut frame);
+            let mut bytes = Team::new(7, from, peers.clone()).heading(ordered::KIND, 0).to_vec();
+            bytes.extend_from_slice(&(frame.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(&frame);
+            groups.note(PeerId(from), &bytes);
+        }
+        groups.words.clear();
+        for after_s in [1, 20, 32, 33] {
+            groups.tell_time(after_s * S);
+            groups.due(&mut device);
+            assert!(groups.silence(slot, 3).is_none() && groups.words.is_empty());
+        }
+        groups.tell_time(40 * S);
+        groups.due(&mut device);
+        let why = groups.silence(slot, 3).map(ToString::to_string).unwrap();
+        assert!(why.contains("does not give"), "{why}");
+        let accused: Vec<(PeerId, u8)> = groups
+            .words
+            .iter()
+            .map(|(to, word)| (*to, Heading::read(word).unwrap().0.what))
+            .collect();
+        assert_eq!(accused, [2, 3].map(|to| (PeerId(to), what::ACCUSES)));
     }
 
     #[test]

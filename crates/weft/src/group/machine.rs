@@ -9,6 +9,10 @@ use crate::error::Error;
 /// of a udp link whose frames have the usual length.
 pub(crate) const BURST: usize = 88;
 
+/// A member that has kept another one waiting for too long: its rank, what it has not done, and for
+/// how long, ns.
+pub(crate) type Overdue = (u32, &'static str, u64);
+
 /// A state machine of a group. It never waits: it is called when something has come, or its time.
 /// Who knows its type gets at it as [`Any`].
 pub(crate) trait Machine: Any + Send {
@@ -28,6 +32,12 @@ pub(crate) trait Machine: Any + Send {
 
     /// Other members have found this one gone: it does nothing any more.
     fn cast_out(&mut self, why: &Error, out: &mut Outlet<'_>);
+
+    /// Which member is to be held for gone, since it has kept this one waiting for too long. Asked
+    /// after [`Machine::due`].
+    fn overdue(&mut self, _now_ns: u64) -> Option<Overdue> {
+        None
+    }
 
     /// Whether no other member needs this one any more.
     fn may_leave(&self) -> bool;

@@ -34,6 +34,8 @@ mod farewell;
 mod gone;
 mod heading;
 mod machine;
+#[cfg(test)]
+mod namesakes;
 mod node;
 pub(crate) mod ordered;
 mod part;

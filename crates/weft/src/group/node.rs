@@ -66,6 +66,16 @@ impl Node {
         }
     }
 
+    /// The group ends here: whoever finds the board of this process later knows that it is none of
+    /// another group with the same id.
+    pub(super) fn close(&self) {
+        if let Means::Board(board) = &self.means
+            && self.first
+        {
+            board.close();
+        }
+    }
+
     /// Whether somebody has to look at the board now and then.
     pub(super) fn wants_look(&self) -> bool {
         !matches!(self.means, Means::Datagrams)
@@ -125,10 +135,15 @@ impl Node {
 
     #[cold]
     fn look_for_board(&mut self, number: u64, out: &mut Outlet<'_>, sent: &mut Count) {
-        if let Some(board) = out.device.take_board(self.part.peers[0], out.team.id) {
-            // No barrier ends without this process, so it was given twice to a group that had the
-            // same id.
-            if board.opened() > 0 || self.pair && board.told(1) > 0 {
+        let maker = self.part.peers[0];
+        if out.team.past.contains(&maker) {
+            return;
+        }
+        if let Some(board) = out.device.take_board(maker, out.team.id) {
+            // It was given twice to a group that had the same id, or has come late. No barrier ends
+            // without this process, so what was opened is of that one as well.
+            let is_used = board.opened() > 0 || self.pair && board.told(1) > 0;
+            if is_used || board.is_closed() {
                 return;
             }
             self.means = Means::Board(board);

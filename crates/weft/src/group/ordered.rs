@@ -4,7 +4,7 @@
 use weft_wire::PeerId;
 
 use super::gone::Gone;
-use super::machine::{BURST, Machine};
+use super::machine::{BURST, Machine, Overdue};
 use super::team::Outlet;
 use crate::collective::broadcast::To;
 use crate::collective::order::{Delivery, Frame, HEAD_MAX, Limits, MESSAGE_MAX, Member, Overlong};
@@ -17,6 +17,7 @@ pub(crate) const KIND: u8 = super::heading::kind::MACHINES + 1;
 pub(crate) struct Ordered {
     me: u32,
     size: u32,
+    limits: Limits,
     member: Option<Member>,
     gone: Gone,
     /// Those that left, or died, before there was a member here.
@@ -49,6 +50,10 @@ const HELD_BYTES: usize = 32 << 10;
 /// Longer datagrams, bytes, go by the link that takes so many bytes soonest.
 const LONG: usize = 1000;
 const STREAM_LEN: usize = 256 << 10;
+
+/// Who keeps a new sequencer waiting has so many times as long for it as a peer may be silent, or
+/// the usual time, where that is longer.
+const SILENCES: u64 = 6;
 
 /// Bytes before each frame in a datagram: its length; 0: there is none any more.
 const LEN_LEN: usize = 2;
@@ -131,10 +136,15 @@ impl Datagram {
 }
 
 impl Ordered {
-    pub(crate) fn new(me: u32, size: u32) -> Ordered {
+    /// Member `me` of `size`, of whom each can be silent for `silence_ns` before it is dead.
+    pub(crate) fn new(me: u32, size: u32, silence_ns: u64) -> Ordered {
+        let mut limits = Limits::default();
+        let silences = SILENCES.saturating_mul(silence_ns);
+        limits.takeover_ns = limits.takeover_ns.max(silences);
         Ordered {
             me,
             size,
+            limits,
             member: None,
             gone: Gone::new(size),
             left: Vec::new(),
@@ -157,9 +167,9 @@ impl Ordered {
     }
 
     fn member(&mut self, now_ns: u64) -> &mut Member {
-        let Ordered { me, size, left, member, .. } = self;
+        let Ordered { me, size, limits, left, member, .. } = self;
         member.get_or_insert_with(|| {
-            let mut member = Member::new(Limits::default(), *me, *size);
+            let mut member = Member::new(*limits, *me, *size);
             left.drain(..).for_each(|rank| member.bury(rank, now_ns));
             member
         })
@@ -322,6 +332,13 @@ impl Machine for Ordered {
     fn cast_out(&mut self, _why: &Error, _out: &mut Outlet<'_>) {
         // Alone it would give numbers that nobody else has.
         (self.member, self.deadline_ns) = (None, u64::MAX);
+    }
+
+    fn overdue(&mut self, now_ns: u64) -> Option<Overdue> {
+        let rank = self.member.as_mut()?.overdue(now_ns)?;
+        let what = "it keeps the group's messages from getting numbers after a death: it does not \
+                    answer, or does not give messages that it has delivered";
+        Some((rank, what, self.limits.takeover_ns))
     }
 
     fn may_leave(&self) -> bool {

@@ -10,6 +10,7 @@
 //! The verdict is given by the member with the lowest rank that is in no quarrel. It waits for a
 //! while first, for both sides to be heard: it tells the accused, which answers by accusing the
 //! other. If it is lost as well, or does not give one, the next one does, after a longer while.
+//! Whom all others accuse knows by that that it is out.
 //! No I/O, no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,10 +97,12 @@ impl Quarrels {
         let live: Vec<u32> = (0..self.size).filter(|rank| stays(*rank)).collect();
         let apart = live.iter().filter(|rank| !involved.contains(rank));
         let (apart, before) = (apart.clone().count(), apart.filter(|rank| **rank < me).count());
+        let accuses_me = |rank: &u32| self.since.contains_key(&(*rank, me));
         for (&(by, accused), &since) in &self.since {
             let others = |rank: &&u32| **rank != by && **rank != accused;
             if accused == me {
-                if !live.iter().any(|rank| others(&rank)) {
+                // Nobody is left who would hear this member, or judge.
+                if live.iter().all(|rank| *rank == me || accuses_me(rank)) {
                     return Some(Verdict { out: me, by });
                 }
                 continue;
@@ -203,6 +206,11 @@ mod tests {
         assert_eq!(all_at_odds.verdict(LATE, all), Some(Verdict { out: 3, by: 2 }));
         assert_eq!(all_at_odds.without(3), []);
         assert_eq!(all_at_odds.verdict(u64::MAX, |rank| rank != 3), None);
+        // Whom all others accuse knows it by itself.
+        let mut lonely = heard(1, 4, &[(0, 1), (2, 1)]);
+        assert_eq!(lonely.verdict(LATE, all), None);
+        lonely.accuse(3, 1, LATE, all);
+        assert_eq!(lonely.verdict(LATE, all).map(|v| v.out), Some(1));
         // Of the accused alone with its accuser nobody else can judge.
         let alone = all_at_odds.verdict(1, |rank| rank < 2);
         assert_eq!(alone, Some(Verdict { out: 0, by: 1 }));

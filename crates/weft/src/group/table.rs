@@ -148,11 +148,13 @@ impl Groups {
         }
         let mut team = Team::new(id, rank, peers);
         team.plan = plan.fingerprint();
+        let stays = |peer: &PeerId| self.staying.get(peer).is_some_and(|ids| ids.contains(&id));
+        team.past = team.others.iter().copied().filter(stays).collect();
         let barrier = Run::new(&team, plan);
         let size = team.size();
         let machines: Vec<(u8, Box<dyn Machine>)> = Vec::from([
             (cast::KIND, Box::new(Cast::new(rank, size)) as Box<dyn Machine>),
-            (ordered::KIND, Box::new(Ordered::new(rank, size))),
+            (ordered::KIND, Box::new(Ordered::new(rank, size, device.silence_ns()))),
         ]);
         let (lost, left, outcast) = (Gone::new(size), Vec::new(), None);
         let quarrels = Quarrels::new(rank, size);
@@ -335,11 +337,11 @@ impl Groups {
         };
         let Heading { rank: from, kind: which, what, .. } = *heading;
         let member = self.members.get_mut(slot).and_then(Option::as_deref_mut);
-        let Some(Member { team, machines, outcast, .. }) = member else { return false };
+        let Some(Member { team, machines, left, outcast, .. }) = member else { return false };
         if team.peers.get(from as usize) != Some(&peer) || from == team.rank {
             return false;
         }
-        if outcast.is_some() {
+        if outcast.is_some() || is_of_another(team, left, peer) {
             return true;
         }
         let Some(at) = machines.iter().position(|(k, _)| *k == which) else { return false };
@@ -374,6 +376,9 @@ impl Groups {
             return true;
         };
         let Heading { rank: from, kind: which, plan, .. } = *heading;
+        if self.member(slot).is_some_and(|m| is_of_another(&m.team, &m.left, peer)) {
+            return true;
+        }
         let Some(Opened { barrier, mut out, .. }) = self.open(device, slot) else {
             return false;
         };
@@ -401,7 +406,7 @@ impl Groups {
     /// Does what is due by now: whoever waits for long asks.
     #[cold]
     pub(crate) fn due(&mut self, device: &mut dyn Device) {
-        let (mut next_ns, now) = (u64::MAX, self.now_ns);
+        let (mut next_ns, now, mut overdue) = (u64::MAX, self.now_ns, Vec::new());
         for slot in 0..self.members.len() {
             let Some(opened) = self.open(&mut *device, slot) else { continue };
             let Opened { barrier, machines, mut out, .. } = opened;
@@ -410,12 +415,16 @@ impl Groups {
             for (_, machine) in machines {
                 if machine.deadline_ns() <= now {
                     machine.due(&mut out);
+                    overdue.extend(machine.overdue(now).map(|found| (slot, found)));
                 }
                 next_ns = next_ns.min(machine.deadline_ns());
             }
         }
         // What is decided here may have more for machines to do.
         self.next_ns = u64::MAX;
+        for (slot, found) in overdue {
+            self.give_up(device, slot, found);
+        }
         let decided_ns = self.decide(device);
         self.next_ns = self.next_ns.min(next_ns).min(decided_ns);
     }
@@ -483,6 +492,13 @@ impl Groups {
         each("group.strange", self.refused.strange);
         each("group.malformed", self.refused.malformed);
     }
+}
+
+/// Whether what a peer sends with this group's id is of another one: of one that was here before,
+/// or that it has made after it has left this one.
+#[inline]
+fn is_of_another(team: &Team, left: &[PeerId], peer: PeerId) -> bool {
+    team.past.contains(&peer) || left.contains(&peer)
 }
 
 #[cold]

@@ -20,6 +20,9 @@ pub(crate) struct Team {
     pub(crate) others: Vec<PeerId>,
     /// See [`Heading::plan`].
     pub(crate) plan: u16,
+    /// Members that have not left yet a group that was here and had the same id: what they send is
+    /// of that one.
+    pub(crate) past: Vec<PeerId>,
 }
 
 impl Team {
@@ -27,7 +30,7 @@ impl Team {
         let me = peers[rank as usize];
         let others = peers.iter().copied().filter(|&peer| peer != me).collect();
         let tag = (id ^ id >> 16 ^ id >> 32 ^ id >> 48) as u16;
-        Team { id, tag, rank, peers, others, plan: 0 }
+        Team { id, tag, rank, peers, others, plan: 0, past: Vec::new() }
     }
 
     /// How many members there are.

@@ -148,7 +148,12 @@ impl Receiver {
     /// All below can be received.
     fn limit(&self) -> u64 {
         let Limits { window, ahead, .. } = self.limits;
-        self.next.saturating_add(ahead).min(self.posted_end.saturating_add(window))
+        let far = self.next.saturating_add(ahead);
+        // Of what is not wanted any more nothing is kept; the others wait for the sender.
+        if self.failed.is_some() {
+            return far;
+        }
+        far.min(self.posted_end.saturating_add(window))
     }
 
     /// Waits for the sender's next broadcast, which must have this number and length. Calls
@@ -160,6 +165,9 @@ impl Receiver {
         now_ns: u64,
         mut place: impl FnMut(u32, u64, &[u8]),
     ) {
+        if self.failed.is_some() {
+            return;
+        }
         self.posted.push_back(Posted { number, len, place: None });
         self.moved_at = now_ns;
         let stored = self.posted_end..self.seen.min(self.posted_end + self.limits.window);
@@ -183,19 +191,25 @@ impl Receiver {
         payload: &[u8],
         place: &mut impl FnMut(u32, u64, &[u8]),
     ) -> bool {
-        let Some(posted) = self.posted.iter_mut().find(|posted| posted.number == data.number)
-        else {
+        if self.failed.is_some() {
+            return true;
+        }
+        let Some(at) = self.posted.iter().position(|posted| posted.number == data.number) else {
             return false;
         };
+        let posted = &mut self.posted[at];
+        // Each of those before it has a fragment at least, unless the sender has left it out.
+        let least = self.done_end.saturating_add(at as u64);
         let sound = |(count, first, offset, len): (u64, u64, u64, usize)| {
             let here = (first, count, data.piece);
-            let fits = first >= self.done_end && payload.len() == len && data.len == posted.len;
+            let fits = first >= least && payload.len() == len && data.len == posted.len;
             (fits && *posted.place.get_or_insert(here) == here)
                 .then(|| (first.saturating_add(count), offset))
         };
         let Some((end, offset)) = data.extent().and_then(sound) else {
-            let (wanted, wanted_len) = (posted.number, posted.len);
-            self.fail(data, wanted, wanted_len);
+            let is_early = data.extent().is_some_and(|(_, first, ..)| first < least);
+            let Posted { number, len, .. } = self.posted[if is_early { 0 } else { at }];
+            self.fail(data, number, len);
             return true;
         };
         if end > self.posted_end {
@@ -211,6 +225,10 @@ impl Receiver {
         let Data { number, len, .. } = *data;
         let root = self.root;
         self.failed = Some(ReceiverError { root, number, len, wanted, wanted_len });
+        self.posted.clear();
+        self.stored.iter_mut().for_each(|stored| *stored = None);
+        // The sender may go on beyond what it has been told.
+        self.asked = true;
     }
 
     /// Ends what has arrived whole, and looks whether what comes next is what is waited for.

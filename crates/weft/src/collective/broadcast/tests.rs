@@ -455,3 +455,69 @@ fn what_is_missed_again_and_again_goes_for_certain() {
     let (again, sure) = (To::One(1), To::Surely(1));
     assert_eq!(ways, [To::All, again, again, again, sure, sure]);
 }
+
+/// A fragment that holds a whole broadcast of 9 bytes.
+fn whole(number: u32, fragment: u64) -> Frame {
+    Frame::Data(Data { number, asked: Asked::Nobody, fragment, len: 9, piece: 9, index: 0 })
+}
+
+#[test]
+fn who_expects_another_length_is_told_so_and_stops_nobody() {
+    let limits = Limits::new(3);
+    let len = 4 * limits.ahead * 100;
+    for wanted in [0, 99, len - 1, len + 1] {
+        let mut sender = Sender::new(limits, 0, 3);
+        let mut receivers = [1, 2].map(|me| Receiver::new(limits, me, 0));
+        sender.start(0, len, 100, true);
+        receivers[0].post(0, len, 1, |_, _, _| ());
+        receivers[1].post(0, wanted, 1, |_, _, _| ());
+        let (mut now, mut done) = (1, false);
+        while !done && now < 1_000_000 {
+            now += 1000;
+            while let Some((to, frame, (_, len))) = sender.poll(now, 0) {
+                let payload = vec![0; len];
+                for (at, receiver) in receivers.iter_mut().enumerate() {
+                    if to == To::All || to == To::One(at as u32 + 1) {
+                        receiver.take(&frame, &payload, now, |_, _, _| ());
+                    }
+                }
+            }
+            for (at, receiver) in receivers.iter_mut().enumerate() {
+                while let Some(frame) = receiver.poll(now) {
+                    let Frame::Report(report) = frame else { panic!("{frame:?}") };
+                    sender.take(at as u32 + 1, &report, now);
+                }
+            }
+            done = sender.finished() == Some(0);
+        }
+        assert!(done, "the sender is stopped by one that expects {wanted} bytes");
+        assert_eq!((receivers[0].finished(), receivers[0].failed()), (Some(0), None));
+        let failed = receivers[1].failed().map(|f| (f.len, f.wanted_len));
+        assert_eq!((receivers[1].finished(), failed), (None, Some((len, wanted))));
+        assert_eq!(receivers[1].deadline_ns(), None, "it waits for nothing");
+    }
+}
+
+#[test]
+fn a_broadcast_that_is_left_out_is_found_missing() {
+    let limits = Limits::new(2);
+    let mut receiver = Receiver::new(limits, 1, 0);
+    (0..3).for_each(|number| receiver.post(number, 9, 0, |_, _, _| ()));
+    receiver.take(&whole(0, 0), &[0; 9], 0, |_, _, _| ());
+    assert_eq!((receiver.finished(), receiver.failed()), (Some(0), None));
+    receiver.take(&whole(2, 1), &[0; 9], 0, |_, _, _| panic!("it is placed"));
+    assert_eq!(receiver.failed().map(|f| (f.number, f.wanted)), Some((2, 1)));
+    assert_eq!(receiver.finished(), None);
+}
+
+#[test]
+fn pieces_that_do_not_fit_together_are_no_broadcast() {
+    let mut receiver = Receiver::new(Limits::new(2), 1, 0);
+    receiver.post(0, 18, 0, |_, _, _| ());
+    let first = Data { number: 0, asked: Asked::Nobody, fragment: 0, len: 18, piece: 9, index: 0 };
+    receiver.take(&Frame::Data(first), &[0; 9], 0, |_, _, _| ());
+    let second = Data { fragment: 1, piece: 10, index: 1, ..first };
+    receiver.take(&Frame::Data(second), &[0; 8], 0, |_, _, _| panic!("it is placed"));
+    assert!(receiver.failed().is_some());
+    assert_eq!(receiver.finished(), None, "it has a hole");
+}

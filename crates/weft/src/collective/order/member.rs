@@ -19,6 +19,9 @@ pub(super) struct Part {
 const SPARE_MAX: usize = 256;
 const SPARE_LEN_MAX: usize = 64 << 10;
 
+/// Who is overdue is given one part of its time in so many more.
+const GRACE: u64 = 8;
+
 /// What was asked for, or sent, so often goes for [`To::Surely`].
 pub(super) const TRIES: u32 = 3;
 
@@ -161,6 +164,12 @@ pub struct Member {
     ask: Retry,
     /// Tells a new sequencer how far this member is, until that one is heard.
     greet: Retry,
+    /// When each other member was last heard, ns; `None`: never.
+    pub(super) heard: Vec<Option<u64>>,
+    /// When this one last learned that another is gone, ns.
+    buried_ns: u64,
+    /// Whoever is waited for since then is given until then, ns: see [`Member::overdue`].
+    grace: (u64, u64),
     pub(super) sequencer: Sequencer,
 }
 
@@ -198,6 +207,9 @@ impl Member {
             pace: Pace::default(),
             ask: Retry::default(),
             greet: Retry::default(),
+            heard: vec![None; n],
+            buried_ns: 0,
+            grace: (u64::MAX, 0),
             sequencer: Sequencer::new(me, n),
         }
     }
@@ -275,10 +287,11 @@ impl Member {
     }
 
     /// Whether so many messages wait to be taken that no more are delivered. Not while the program
-    /// waits for room to send, for then it can take none, and its own may be behind them.
+    /// waits for room to send, for then it can take none, and its own may be behind them; nor while
+    /// it takes over, for which nobody shall wait longer than he must: that is a history at most.
     fn is_full(&self) -> bool {
         let many = self.deliveries.len() as u64 >= self.limits.history;
-        !self.waits && (many || self.untaken >= UNTAKEN_MAX)
+        !self.waits && !self.is_taking_over() && (many || self.untaken >= UNTAKEN_MAX)
     }
 
     /// Whether the group does not need this member any more: all of its own messages have numbers,
@@ -314,6 +327,7 @@ impl Member {
         }
         self.dead[rank as usize] = true;
         self.view ^= mark_of(rank);
+        self.buried_ns = now_ns;
         let reign = self.live().next().unwrap_or(self.me);
         if reign != self.reign {
             self.reign = reign;
@@ -348,6 +362,7 @@ impl Member {
         if from == self.me || self.dead.get(from as usize).is_none_or(|dead| *dead) {
             return;
         }
+        self.heard[from as usize] = Some(now_ns);
         let rules = |reign: u32| reign == self.reign && from == self.reign;
         match *frame {
             Frame::Data { reign, message, delivered, more, bytes } => {
@@ -612,7 +627,41 @@ impl Member {
 
     /// When something is to be done again, ns.
     pub fn retry_ns(&self) -> Option<u64> {
-        let retries = [self.resend.at, self.ask.at, self.greet.at, self.sequencer.tell.at];
-        retries.into_iter().flatten().min()
+        let Member { resend, ask, greet, sequencer, .. } = self;
+        let overdue = self.waits_for().map(|(_, since)| self.overdue_at(since));
+        [resend.at, ask.at, greet.at, sequencer.tell.at, overdue].into_iter().flatten().min()
+    }
+
+    /// Whom this member waits for in a takeover, and since when, ns.
+    fn waits_for(&self) -> Option<(u32, u64)> {
+        if self.reign == self.me {
+            return self.sequencer.waits;
+        }
+        self.greet.at?;
+        Some((self.reign, self.heard[self.reign as usize]?.max(self.buried_ns)))
+    }
+
+    fn overdue_at(&self, since: u64) -> u64 {
+        match self.grace {
+            (known, until) if known == since => until,
+            _ if self.reign == self.me => since.saturating_add(self.limits.takeover_ns),
+            // Where two wait for each other the sequencer is the first to say so.
+            _ => since.saturating_add(self.limits.takeover_ns.saturating_mul(2)),
+        }
+    }
+
+    /// Who has kept a takeover waiting for so long that it is to be held for gone: to be followed
+    /// by [`Member::bury`], as is what this member finds out itself.
+    pub fn overdue(&mut self, now_ns: u64) -> Option<u32> {
+        let (rank, since) = self.waits_for()?;
+        if self.overdue_at(since) > now_ns {
+            return None;
+        }
+        if self.grace.0 == since {
+            return Some(rank);
+        }
+        // It may be this process that was stopped, and what it waits for may lie before it.
+        self.grace = (since, now_ns + self.limits.takeover_ns / GRACE);
+        None
     }
 }

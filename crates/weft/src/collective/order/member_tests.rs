@@ -188,3 +188,74 @@ fn who_claims_more_than_anybody_can_have_holds_no_takeover_up() {
     assert!(member.cast(b"x", DATAGRAM, 3));
     assert_eq!(member.deliver(3).map(|next| next.unwrap().bytes), Some(b"x".to_vec()));
 }
+
+/// Polls a member until it has nothing to send; what it has asked for, and of whom.
+fn asks(member: &mut Member, now_ns: u64) -> Vec<(To, u64)> {
+    let mut asked = Vec::new();
+    let ask = |to, frame: &Frame<'_>| match frame {
+        Frame::Ask { first, .. } => Some((to, *first)),
+        _ => None,
+    };
+    while let Some(sent) = member.poll(now_ns, ask) {
+        asked.extend(sent);
+    }
+    asked
+}
+
+#[test]
+fn who_claims_what_it_never_gives_holds_a_takeover_up_for_a_while_only() {
+    let limits = Limits::default();
+    let (mut member, limit) = (Member::new(limits, 1, 3), limits.takeover_ns);
+    member.bury(0, 1);
+    assert_eq!(member.overdue(u64::MAX), None, "it may not have begun yet");
+    let view = member.view();
+    member.take(2, &Frame::Status { reign: 1, delivered: 5, view }, 2);
+    assert_eq!(asks(&mut member, 2), [(To::One(2), 1)]);
+    assert_eq!(member.retry_ns().map(|at| at < limit), Some(true), "it asks again before");
+    assert_eq!(member.overdue(1 + limit), None);
+    // It may have been this member that was stopped.
+    assert_eq!(member.overdue(2 + limit), None);
+    assert_eq!(member.overdue(3 + limit), None);
+    assert_eq!(member.overdue(2 + 2 * limit), Some(2));
+    assert!(member.cast(b"x", DATAGRAM, 3) && member.deliver(3).is_none());
+    member.bury(2, 4);
+    assert_eq!(member.deliver(5).map(|next| next.unwrap().bytes), Some(b"x".to_vec()));
+    assert_eq!(member.overdue(u64::MAX), None);
+}
+
+#[test]
+fn who_claims_ever_more_is_believed_up_to_a_history() {
+    let limits = Limits { history: 8, ..Limits::default() };
+    let mut member = Member::new(limits, 1, 3);
+    member.bury(0, 1);
+    let view = member.view();
+    for number in 1..=100 {
+        member.take(2, &Frame::Status { reign: 1, delivered: number, view }, number);
+        let (sender, message, more) = (2, number, false);
+        let bytes = &b"y"[..];
+        member.take(2, &Frame::Again { reign: 1, number, sender, message, more, bytes }, number);
+    }
+    // It has taken no more, and gives numbers, though its program takes nothing.
+    assert!(member.cast(b"x", DATAGRAM, 101));
+    let mut given = Vec::new();
+    while let Some(next) = member.deliver(102) {
+        given.push(next.unwrap().sender);
+    }
+    assert!(given.len() <= 9 && given.last() == Some(&1), "{given:?}");
+}
+
+#[test]
+fn a_new_sequencer_that_is_there_and_says_nothing_is_not_waited_for_for_ever() {
+    let limits = Limits::default();
+    let (mut member, limit) = (Member::new(limits, 2, 3), limits.takeover_ns);
+    let data = Frame::Data { reign: 0, message: 1, delivered: 0, more: false, bytes: b"x" };
+    member.take(1, &data, 1);
+    member.bury(0, 2);
+    assert_eq!(member.overdue(limit + 3), None, "it may wait for others itself");
+    // It says that it is about to.
+    let (delivered, view) = (0, member.view());
+    member.take(1, &Frame::Status { reign: 1, delivered, view }, limit);
+    for (at, overdue) in [(2 * limit, None), (3 * limit, None), (4 * limit, Some(1))] {
+        assert_eq!(member.overdue(at), overdue);
+    }
+}

@@ -32,6 +32,11 @@
 //! anything beyond, so nothing delivered is lost, or numbered twice. Senders send again what was
 //! not delivered.
 //!
+//! Who keeps that waiting is held for gone after [`Limits::takeover_ns`]: a member that says how
+//! far it is and does not give what it says it has, or that was heard before and does not answer;
+//! and a new sequencer that does not answer. One that was never heard may not have begun yet: it is
+//! waited for.
+//!
 //! All this stands on the caller telling each live member of each death, and of nothing else, in
 //! whatever order and however late.
 //!
@@ -94,6 +99,9 @@ pub struct Limits {
     pub patience_ns: u64,
     /// How long a gap may be the network's reordering, ns.
     pub reorder_ns: u64,
+    /// How long one member may keep a new sequencer from giving numbers, ns; for twice as long that
+    /// one may leave others without an answer.
+    pub takeover_ns: u64,
 }
 
 impl Default for Limits {
@@ -104,6 +112,7 @@ impl Default for Limits {
             message_max: MESSAGE_MAX,
             patience_ns: 1_000_000,
             reorder_ns: 50_000,
+            takeover_ns: 30_000_000_000,
         }
     }
 }

@@ -20,6 +20,11 @@ pub(super) struct Sequencer {
     pub(super) tell: Retry,
     /// Where the next that are asked begin.
     turn: usize,
+    /// How far it was when it began to take over, and up to where it has asked for what it lacks.
+    begun: u64,
+    fetched: u64,
+    /// Who keeps it from giving numbers, and since when, ns.
+    pub(super) waits: Option<(u32, u64)>,
 }
 
 impl Sequencer {
@@ -33,6 +38,9 @@ impl Sequencer {
             numbered: vec![0; size],
             tell: Retry::default(),
             turn: 0,
+            begun: 0,
+            fetched: 0,
+            waits: None,
         }
     }
 
@@ -43,6 +51,7 @@ impl Sequencer {
         self.confirmed[self.me] = Some(delivered);
         self.tell.clear();
         self.agrees.fill(false);
+        (self.begun, self.fetched, self.waits) = (delivered, 0, None);
     }
 
     /// A member is gone, and it is not known who knows it; they are asked by `ask_ns`.
@@ -50,6 +59,10 @@ impl Sequencer {
         self.agrees.fill(false);
         if self.ready {
             self.tell.restart(ask_ns);
+        } else {
+            // It may have been the one that was asked.
+            self.tell.clear();
+            self.fetched = 0;
         }
     }
 }
@@ -148,20 +161,29 @@ impl Member {
         }
         // No number was given that is a history beyond what this one had said to have: who claims
         // more shall not have it looked for.
-        let most = self.delivered.saturating_add(self.limits.history);
-        let delivered = if delivered > most { self.delivered } else { delivered };
-        if !self.confirm(from, delivered, now_ns) && ready {
+        let most = self.sequencer.begun.saturating_add(self.limits.history);
+        let delivered = if ready || delivered <= most { delivered } else { self.delivered };
+        let news = self.confirm(from, delivered, now_ns);
+        if !news && ready {
             // It says again what it has said: it has not heard of this reign, or that there is
             // more.
             self.tell_one(from);
         }
         self.sequence(now_ns);
+        if !self.sequencer.ready {
+            // It waits as well: it is to know that somebody is there.
+            self.push((To::One(from), Out::Status));
+        }
     }
 
     /// Notes how far a member is; whether that is news. While there is some, nobody is asked.
     fn confirm(&mut self, from: u32, delivered: u64, now_ns: u64) -> bool {
         let confirmed = &mut self.sequencer.confirmed[from as usize];
         let news = confirmed.is_none_or(|before| before < delivered);
+        if confirmed.is_none() {
+            // It has answered, and has its time to give what it has.
+            self.sequencer.waits = None;
+        }
         *confirmed = Some(confirmed.map_or(delivered, |before| before.max(delivered)));
         let Sequencer { ready, tell, .. } = &mut self.sequencer;
         if news && *ready && tell.at.is_some() {
@@ -205,29 +227,21 @@ impl Member {
 
     /// Gives numbers once it has heard all live members and has delivered what any of them has.
     /// They must agree on who they are: one that this member holds for gone alone may have
-    /// delivered more, and stay, while this one is out. One that claims to have what it does not
-    /// give keeps all waiting until it is gone: nobody can tell it from one that is slow.
+    /// delivered more, and stay, while this one is out.
     fn take_over(&mut self, now_ns: u64) {
-        if !self.is_agreed() {
-            return;
+        let waits = self.holds_up();
+        if waits != self.sequencer.waits.map(|(rank, _)| rank) {
+            self.sequencer.waits = waits.map(|rank| (rank, now_ns));
         }
-        let heard = |rank: u32| self.sequencer.confirmed[rank as usize].map(|far| (far, rank));
-        let me = self.me;
-        let Some(all) = self
-            .live()
-            .map(|rank| if rank == me { Some((self.delivered, me)) } else { heard(rank) })
-            .collect::<Option<Vec<_>>>()
-        else {
-            return;
-        };
-        let (far, furthest) = all.into_iter().max().unwrap_or((self.delivered, me));
+        let Some((far, furthest)) = self.furthest() else { return };
         if self.delivered < far {
-            if self.sequencer.tell.at.is_none() {
+            if self.delivered >= self.sequencer.fetched {
+                self.sequencer.tell.restart(now_ns + self.limits.patience_ns);
                 self.fetch(furthest, far);
-                self.sequencer.tell.set(now_ns + self.limits.patience_ns);
             }
             return;
         }
+        self.sequencer.waits = None;
         self.accepted.clear();
         self.last = self.delivered;
         self.sequencer.numbered.copy_from_slice(&self.last_of);
@@ -237,10 +251,38 @@ impl Member {
         self.settle();
     }
 
+    /// How far the furthest live member is, and who that is; `None`: not all have said it, or they
+    /// do not agree on who they are.
+    fn furthest(&self) -> Option<(u64, u32)> {
+        let far = |rank: u32| {
+            let far = if rank == self.me { Some(self.delivered) } else { self.word_of(rank) };
+            far.map(|far| (far, rank))
+        };
+        let all: Option<Vec<_>> = self.live().map(far).collect();
+        all?.into_iter().max()
+    }
+
+    /// How far another member is, if it has said it, and holds the same ones for gone.
+    fn word_of(&self, rank: u32) -> Option<u64> {
+        let agrees = self.sequencer.agrees[rank as usize];
+        self.sequencer.confirmed[rank as usize].filter(|_| agrees)
+    }
+
+    /// Who keeps this one from giving numbers: it is there, and has not said how far it is, or has
+    /// not given what it has said to have. Nobody can tell one that lies from one that is slow.
+    fn holds_up(&self) -> Option<u32> {
+        if let Some((far, furthest)) = self.furthest() {
+            return (self.delivered < far).then_some(furthest);
+        }
+        let is_there = |rank: u32| self.heard[rank as usize].is_some();
+        self.live().find(|&rank| rank != self.me && is_there(rank) && self.word_of(rank).is_none())
+    }
+
     fn fetch(&mut self, from: u32, far: u64) {
         let first = self.delivered + 1;
         let last = far.min(first + REPAIR_MAX - 1);
         let surely = self.sequencer.tell.tries > TRIES;
+        self.sequencer.fetched = last;
         self.push((To::One(from), Out::Ask { first, last, surely }));
     }
 
@@ -251,8 +293,10 @@ impl Member {
             return;
         }
         if !self.sequencer.ready {
-            self.sequencer.tell.at = None;
-            return self.take_over(now_ns);
+            return match self.furthest() {
+                Some((far, furthest)) if self.delivered < far => self.fetch(furthest, far),
+                _ => self.sequencer.tell.clear(),
+            };
         }
         let lags = |rank: &u32| {
             *rank != self.me

@@ -33,6 +33,8 @@ struct World {
     shrinks: Option<u64>,
     /// Whom the first sequencer alone holds for gone, and from which step on.
     forsaken: Option<(u32, u64)>,
+    /// Who keeps others waiting once the first sequencer is dead, and how.
+    bad: Option<(u32, Bad)>,
     limits: Limits,
     /// Bytes of a datagram.
     datagram: usize,
@@ -53,10 +55,22 @@ impl World {
             cuts: Vec::new(),
             shrinks: None,
             forsaken: None,
+            bad: None,
             limits,
             datagram: DATAGRAM,
         }
     }
+}
+
+/// How a member keeps others waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bad {
+    /// It sends nothing.
+    Silent,
+    /// It says that it has what it has, and does not give it.
+    Keeps,
+    /// It says that it holds others for gone.
+    Disagrees,
 }
 
 /// What a member is told of another one, as a group tells it.
@@ -143,8 +157,11 @@ impl Run {
             assert_eq!(Frame::decode(&bytes), Ok(*frame));
             (to, bytes)
         });
-        let Some((to, bytes)) = sent else { return false };
+        let Some((to, mut bytes)) = sent else { return false };
         self.frames += 1;
+        if self.worsens(me, &mut bytes) {
+            return true;
+        }
         let is_long = [1, 6].contains(&bytes[0]) && bytes.len() > SHORT;
         let is_short_path = self.world.shrinks.is_some_and(|when| when <= self.steps);
         if is_long && is_short_path && !matches!(to, To::Surely(_)) {
@@ -163,6 +180,30 @@ impl Run {
             }
         }
         true
+    }
+
+    /// Does to a frame what its sender does to it, if that is a bad one; whether it is not sent.
+    fn worsens(&self, me: u32, bytes: &mut Vec<u8>) -> bool {
+        let Some((_, bad)) = self.world.bad.filter(|(who, _)| self.dead[0] && *who == me) else {
+            return false;
+        };
+        // Later any member can stop the group.
+        if bad != Bad::Silent && !self.members.iter().any(Member::is_taking_over) {
+            return false;
+        }
+        let Ok(Frame::Status { reign, delivered, view }) = Frame::decode(bytes) else {
+            return bad == Bad::Silent || bad == Bad::Keeps && bytes[0] == 6;
+        };
+        let frame = match bad {
+            Bad::Silent => return true,
+            Bad::Keeps => return false,
+            Bad::Disagrees => Frame::Status { reign, delivered, view: !view },
+        };
+        frame.encode({
+            bytes.clear();
+            bytes
+        });
+        false
     }
 
     /// Whether no frame gets from one to the other any more.
@@ -231,6 +272,18 @@ impl Run {
                         break;
                     }
                 }
+            }
+        }
+    }
+
+    /// Members find those gone who keep them waiting; the bad one says of nobody that he does.
+    fn gives_up(&mut self) {
+        let bad = self.world.bad.map(|(bad, _)| bad);
+        for rank in self.live().into_iter().filter(|rank| Some(*rank) != bad) {
+            if let Some(who) = self.members[rank as usize].overdue(self.now) {
+                let late = self.dead[who as usize] || Some(who) == bad;
+                assert!(late, "{who} is held for gone by {rank}: {:?}", self.world);
+                self.is_told(rank, Told::Found(who), rank);
             }
         }
     }
@@ -319,7 +372,9 @@ impl Run {
 
     /// Everyone live has cast all and delivered as much as everyone else.
     fn is_over(&self) -> bool {
-        let live = self.live();
+        let mut live = self.live();
+        // What a bad one has done may keep its own messages from it.
+        live.retain(|rank| self.world.bad.is_none_or(|(bad, _)| bad != *rank));
         let done = |rank: &u32| {
             let at = *rank as usize;
             self.cast[at] == self.world.messages && self.members[at].is_idle()
@@ -353,7 +408,9 @@ impl Run {
 
     /// Checks what holds at any time: those who died may have delivered more than the others.
     fn check_live(&self) {
-        let live = self.live();
+        let mut live = self.live();
+        // Who sends nothing may go on alone until it is told.
+        live.retain(|rank| self.world.bad.is_none_or(|(bad, _)| bad != *rank));
         // Who is about to be told that it is out is no better than dead.
         if !self.world.cuts.is_empty() {
             return;
@@ -391,10 +448,12 @@ impl Run {
                     self.step();
                 }
             }
-            let deadlines = self
-                .live()
-                .into_iter()
-                .filter_map(|rank| self.members[rank as usize].deadline_ns());
+            let deadlines = self.live().into_iter().filter_map(|rank| {
+                let deadline = self.members[rank as usize].deadline_ns()?;
+                // What the bad one does not do stays overdue.
+                let is_bad = self.world.bad.is_some_and(|(bad, _)| bad == rank);
+                Some(if is_bad { deadline.max(self.now + 1_000_000) } else { deadline })
+            });
             let flights = self.flights.iter().map(|flight| flight.0);
             let quarrels = self.live().into_iter().map(|rank| &self.quarrels[rank as usize]);
             let verdicts = quarrels.map(Quarrels::deadline_ns).filter(|at| *at < u64::MAX);
@@ -406,6 +465,7 @@ impl Run {
                 self.live().iter().any(|rank| self.cast[*rank as usize] < self.world.messages);
             self.now =
                 next.map_or(soon, |at| if casting { at.min(soon) } else { at }).max(self.now + 1);
+            self.gives_up();
             self.takes();
             self.check_live();
         }
@@ -527,6 +587,34 @@ fn a_member_that_only_a_lost_sequencer_held_for_gone_misses_nothing() {
         after += u32::from(!run.dead[forsaken.0 as usize]);
     }
     assert!(after > 400, "only in {after} runs did it go on");
+}
+
+#[test]
+fn whoever_keeps_a_takeover_waiting_is_out_and_the_others_go_on() {
+    for bad in [Bad::Silent, Bad::Keeps, Bad::Disagrees] {
+        let mut out = 0;
+        for seed in 0..200 {
+            let mut rng = Rng(seed);
+            let size = 3 + rng.below(4) as u32;
+            let loss_percent = [0, 2, 15][rng.below(3) as usize];
+            let who = 1 + rng.below(u64::from(size) - 1) as u32;
+            // By then all have been heard: who was not may not have begun.
+            let deaths = vec![(0, 150 + rng.below(250))];
+            let mut world =
+                World { loss_percent, deaths, bad: Some((who, bad)), ..World::new(size) };
+            world.limits.takeover_ns = 8_000_000_000;
+            let run = run(&world, seed);
+            let live = run.live();
+            assert!(live.len() as u32 >= size - 2, "{live:?} of {size}");
+            let good = (1..size).filter(|rank| *rank != who);
+            assert!(good.clone().all(|rank| live.contains(&rank)), "{live:?}: {:?}", run.world);
+            check_part(&run, &good.collect::<Vec<u32>>());
+            out += u32::from(run.dead[who as usize]);
+        }
+        // Who has nothing that others lack keeps nobody waiting.
+        let least = if bad == Bad::Keeps { 0 } else { 20 };
+        assert!(out > least, "{bad:?}: only in {out} runs");
+    }
 }
 
 #[test]

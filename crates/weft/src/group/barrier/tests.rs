@@ -3,6 +3,7 @@
 
 use std::os::fd::RawFd;
 
+use weft_ring::Board;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId, Ticket};
 
@@ -15,9 +16,9 @@ use crate::group::choose::Plan;
 use crate::group::heading::Heading;
 use crate::group::part::body;
 
-/// Takes down datagrams.
+/// Takes down datagrams; gives boards that are put here.
 #[derive(Default)]
-struct Paper(Vec<(u32, Vec<u8>)>);
+pub(in crate::group) struct Paper(pub Vec<(u32, Vec<u8>)>, pub Vec<Board>);
 
 const NO_MESSAGES: &str = "a barrier sends datagrams only";
 
@@ -75,6 +76,14 @@ impl Device for Paper {
     fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> bool {
         self.0.push((peer.0, bytes.to_vec()));
         true
+    }
+
+    fn lend_board(&mut self, _group: u64, _peers: &[PeerId]) -> Result<Board, Error> {
+        self.1.pop().ok_or_else(|| Error::os("sharing a board", "paper has no memory"))
+    }
+
+    fn take_board(&mut self, _peer: PeerId, _group: u64) -> Option<Board> {
+        self.1.pop()
     }
 
     fn poll(&mut self, _now_ns: u64) -> bool {
