@@ -17,8 +17,9 @@ pub(crate) use take::{Cursor, Step};
 
 use std::collections::VecDeque;
 
-use weft_wire::{Address, Envelope, Key, LastHeader, PeerId};
+use weft_wire::{Address, Envelope, Key, Kind, LastHeader, PeerId};
 
+use crate::config::Config;
 use crate::engine::Hub;
 use crate::event::Cause;
 use crate::flow::Flow;
@@ -75,6 +76,9 @@ pub(crate) struct Peer {
     /// Transfers of ours to it that have not ended, and how many of them are pushed.
     pub transfers: u32,
     pub pushed: u32,
+    /// Announcements to it that it has not asked for yet, and of its own that our owner has not.
+    pub announced: u32,
+    pub unasked: u32,
     /// Announcements to go before one is pushed again, and how often pushing was in vain lately.
     pub push_wait: u32,
     pub push_misses: u32,
@@ -129,6 +133,8 @@ impl Peer {
             bulk: VecDeque::new(),
             transfers: 0,
             pushed: 0,
+            announced: 0,
+            unasked: 0,
             push_wait: 0,
             push_misses: 0,
             pushes: Pushes::default(),
@@ -164,6 +170,12 @@ impl Peer {
     pub fn add(&mut self, hub: &mut Hub, envelope: &Envelope, body: Body) {
         hub.unfinished += usize::from(self.out.is_empty());
         self.out.push(envelope, body);
+    }
+
+    /// Whether it may be told of one more message that it has to ask for.
+    pub fn may_announce(&self, config: &Config, kind: Kind) -> bool {
+        let kept = if kind == Kind::ANSWER { 0 } else { config.announced_answers };
+        self.announced < config.announced_most.saturating_sub(kept)
     }
 
     /// How many bytes of an announced payload of `len` are sent at once, before they are pulled.

@@ -45,9 +45,12 @@ impl EndpointWork {
                     None if envelope.kind == Kind::ANSWER => {
                         answered(&mut self.ops, peer, &envelope, payload);
                     }
+                    None if self.remote.late.waits(peer) => {
+                        let payload = payload.to_vec();
+                        self.keep_late(peer, envelope, payload);
+                    }
                     None => {
-                        let remote = &mut self.remote;
-                        let answer = remote.take_in_turn(&mut self.ops, peer, envelope, payload);
+                        let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
                         self.answer(peer, answer);
                     }
                 }
