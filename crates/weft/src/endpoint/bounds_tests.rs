@@ -1,168 +1,18 @@
 //! Peers that ask, announce or send more than is good for this process, and peers that take
 //! nothing.
 
-use std::collections::VecDeque;
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use weft_sys::buf::Buf;
-use weft_wire::{Address, Envelope, Kind, OpId, PeerId, Ticket};
+use weft_wire::{Envelope, Kind, Ticket};
 
 use super::late::{ANSWERS_MAX, LATE_MAX};
 use super::ops::Owner;
 use super::turn_tests::*;
 use super::work::{EndpointWork, HELD_MAX};
 use super::*;
-use crate::device::{Caps, Counters, Device, Event, SendError, Wake};
-use crate::remote::{Rights, Spot};
-
-const PEER: PeerId = PeerId(1);
-const EAGER_MAX: usize = 16 << 10;
-
-/// What the peer does, or the device says.
-enum Heard {
-    Message(Envelope, Vec<u8>),
-    Announced(Envelope, u64, Ticket),
-    Done(OpId),
-    Failed(OpId),
-    Dead,
-}
-
-/// What the endpoint has had the device do.
-#[derive(Default)]
-struct Seen {
-    heard: VecDeque<Heard>,
-    pulls: VecDeque<(Ticket, Buf, OpId)>,
-    sent: Vec<(Envelope, Vec<u8>)>,
-    hold: bool,
-    expelled: bool,
-    /// Whether there is no room for messages.
-    full: bool,
-}
-
-/// A device with one peer, which does what the test has it do.
-struct Script {
-    seen: Arc<Mutex<Seen>>,
-    current: Option<Heard>,
-    space: Vec<u8>,
-}
-
-impl Script {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap()
-    }
-}
-
-impl Device for Script {
-    fn name(&self) -> &'static str {
-        "script"
-    }
-    fn caps(&self, _: PeerId) -> Caps {
-        Caps { eager_max: EAGER_MAX, announce_from: EAGER_MAX + 1, free_poll: true }
-    }
-    fn reaches(&self, _: &Address) -> bool {
-        true
-    }
-    fn associate(&mut self, _: PeerId, _: &Address) -> Result<(), Error> {
-        Ok(())
-    }
-    fn reserve(&mut self, _: PeerId, len: usize) -> Result<(), SendError> {
-        if self.seen().full {
-            return Err(SendError::Full);
-        }
-        self.space = vec![0; len];
-        Ok(())
-    }
-    fn space(&mut self) -> &mut [u8] {
-        &mut self.space
-    }
-    fn commit(&mut self, envelope: &Envelope) {
-        let bytes = std::mem::take(&mut self.space);
-        self.seen().sent.push((*envelope, bytes));
-    }
-    fn send(&mut self, peer: PeerId, envelope: &Envelope, bytes: &[u8]) -> Result<(), SendError> {
-        self.reserve(peer, bytes.len())?;
-        self.space.copy_from_slice(bytes);
-        self.commit(envelope);
-        Ok(())
-    }
-    fn announce(
-        &mut self,
-        _: PeerId,
-        envelope: &Envelope,
-        _: &Buf,
-        _: OpId,
-    ) -> Result<(), SendError> {
-        let mut seen = self.seen();
-        if seen.full {
-            return Err(SendError::Full);
-        }
-        seen.sent.push((*envelope, Vec::new()));
-        Ok(())
-    }
-    fn pull(&mut self, _: PeerId, ticket: Ticket, into: Buf, op: OpId) {
-        self.seen().pulls.push_back((ticket, into, op));
-    }
-    fn withdraw(&mut self, _: PeerId, _: OpId) -> bool {
-        false
-    }
-    fn expel(&mut self, _: PeerId, _: &'static str) {
-        let mut seen = self.seen();
-        if !std::mem::replace(&mut seen.expelled, true) {
-            seen.heard.clear();
-            seen.heard.push_back(Heard::Dead);
-        }
-    }
-    fn hold(&mut self, _: PeerId, hold: bool) {
-        self.seen().hold = hold;
-    }
-    fn datagram_max(&self) -> usize {
-        EAGER_MAX
-    }
-    fn datagram(&mut self, _: PeerId, _: &[u8]) -> bool {
-        true
-    }
-    fn poll(&mut self, _: u64) -> bool {
-        let next = self.seen().heard.pop_front();
-        self.current = next;
-        self.current.is_some()
-    }
-    fn address(&self, _: PeerId) -> Option<&Address> {
-        None
-    }
-    fn event(&self) -> Event<'_> {
-        let error = || Error::PeerDead { peer: PEER, name: "it".into(), why: "a test".into() };
-        match self.current.as_ref().expect("the last poll found an event") {
-            Heard::Message(envelope, payload) => {
-                Event::Message { peer: PEER, envelope: *envelope, payload }
-            }
-            Heard::Announced(envelope, len, ticket) => {
-                Event::Announced { peer: PEER, envelope: *envelope, len: *len, ticket: *ticket }
-            }
-            Heard::Done(op) => Event::Done { op: *op },
-            Heard::Failed(op) => Event::Failed { op: *op, error: error() },
-            Heard::Dead => Event::Dead { peer: PEER, error: error() },
-        }
-    }
-    fn flush(&mut self, _: u64) {}
-    fn busy(&self) -> bool {
-        false
-    }
-    fn close(&mut self, _: u64) {}
-    fn deadline_ns(&self) -> Option<u64> {
-        None
-    }
-    fn arm(&mut self, _: Wake) -> bool {
-        true
-    }
-    fn watch(&self, _: &mut dyn FnMut(RawFd)) {}
-    fn watch_generation(&self) -> u64 {
-        0
-    }
-    fn counters(&self) -> Counters {
-        Counters::new()
-    }
-}
+use crate::remote::{Refusal, Rights, Spot};
+use crate::script::{EAGER_MAX, Heard, PEER, Script, Seen};
 
 struct World {
     work: EndpointWork,
@@ -173,8 +23,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let seen = Arc::new(Mutex::new(Seen::default()));
-        let device = Script { seen: seen.clone(), current: None, space: Vec::new() };
+        let (device, seen) = Script::new();
         let work = EndpointWork::new(Box::new(device), 1, Vec::new(), Vec::new());
         let memory = Buf::from_vec(vec![0; 1 << 20]);
         let key = work.remote.windows.open(None, &memory, Rights::ALL, 0).unwrap();
@@ -245,7 +94,7 @@ fn announced_requests_stay_at_their_sender_until_their_turn_is_near() {
 }
 
 #[test]
-fn a_request_that_is_taken_back_while_it_waits_holds_nobody_up() {
+fn a_request_that_cannot_be_had_is_refused_in_its_turn() {
     let mut world = World::new();
     for tag in 0..3 {
         world.hear(Heard::Announced(request(Kind::PUT, tag), 200, Ticket(tag)));
@@ -256,7 +105,9 @@ fn a_request_that_is_taken_back_while_it_waits_holds_nobody_up() {
     world.hear(Heard::Failed(op));
     world.pulled(&put);
     world.pulled(&put);
-    assert_eq!(world.answered(), [0, 2, 3]);
+    assert_eq!(world.answered(), [0, 1, 2, 3]);
+    let codes: Vec<_> = world.seen().sent.iter().map(|(envelope, _)| envelope.flags).collect();
+    assert_eq!(codes, [0, Refusal::Lost as u8, 0, 0]);
     assert!(!world.work.remote.late.waits(PEER));
 }
 
@@ -336,6 +187,25 @@ fn who_takes_no_answers_is_asked_for_patience_and_answered_in_order() {
     assert_eq!(world.answered(), (0..MANY).collect::<Vec<_>>());
     assert!(!world.seen().hold && !world.work.remote.late.waits(PEER));
     assert_eq!(world.work.ops.len(), 0);
+}
+
+#[test]
+fn a_long_put_whose_bytes_cannot_be_had_is_refused() {
+    let mut world = World::new();
+    let start = world.start(0);
+    world.hear(Heard::Message(request(Kind::CONTROL, 5), start));
+    world.hear(Heard::Announced(request(Kind::LONG_PUT, 5), 1 << 19, Ticket(1)));
+    let (_, into, op) = world.seen().pulls.pop_front().unwrap();
+    assert_eq!(into.len(), 1 << 19);
+    world.hear(Heard::Failed(op));
+    assert_eq!(world.answered(), [5]);
+    let code = world.seen().sent[0].0.flags;
+    assert_eq!(code, Refusal::Lost as u8);
+    assert!(Refusal::from_code(code).why().contains("could not be read"));
+    assert_eq!(world.work.ops.len(), 0);
+    // The window's memory is free.
+    drop(into);
+    assert!(world.work.remote.windows.close(world.key).unwrap().is_over());
 }
 
 #[test]

@@ -46,8 +46,7 @@ impl EndpointWork {
                         answered(&mut self.ops, peer, &envelope, payload);
                     }
                     None if self.remote.late.waits(peer) => {
-                        let payload = payload.to_vec();
-                        self.keep_late(peer, envelope, payload);
+                        self.keep_late(peer, envelope, payload.to_vec());
                     }
                     None => {
                         let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
@@ -68,12 +67,7 @@ impl EndpointWork {
             }
             Event::Failed { op, error } => {
                 if let Some(slot) = self.ops.slot(op) {
-                    match self.ops.at(slot).state {
-                        State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
-                        State::Request => self.request_pulled(slot, false),
-                        State::Word => self.word_ended(slot, false),
-                        _ => self.ops.end(slot, Err(error)),
-                    }
+                    self.failed(slot, error);
                 }
             }
             Event::Datagram { peer, bytes } => {
@@ -110,12 +104,23 @@ impl EndpointWork {
         let result = match op.state {
             State::Pulling(status) => whole(status, op.buf.len()),
             State::Part { .. } => return many::part_ended(&mut self.ops, slot, None),
-            State::Landing(_) => return self.landed(slot),
+            State::Landing(_) => return self.landed(slot, true),
             State::Request => return self.request_pulled(slot, true),
             State::Word => return self.word_ended(slot, true),
             _ => Ok(Status { source: op.peer.0, envelope: Envelope::default(), len: op.buf.len() }),
         };
         self.ops.end(slot, result);
+    }
+
+    /// The device could not do an operation.
+    fn failed(&mut self, slot: u32, error: Error) {
+        match self.ops.at(slot).state {
+            State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
+            State::Request => self.request_pulled(slot, false),
+            State::Landing(_) => self.landed(slot, false),
+            State::Word => self.word_ended(slot, false),
+            _ => self.ops.end(slot, Err(error)),
+        }
     }
 
     /// Ends everything that waits for a dead peer. The device has failed what it had itself.

@@ -12,8 +12,9 @@ use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
 
 use super::ops::{Owner, State};
-use super::serve::REQUEST_MAX;
+use super::serve::{Answer, REQUEST_MAX};
 use super::work::{EndpointWork, HELD_MAX, UNRULY};
+use crate::remote::Refusal;
 
 /// Bytes of one peer's waiting requests, bookkeeping included, from which on more of them stay at
 /// their sender; one request may always be here.
@@ -40,6 +41,8 @@ enum Request {
     /// They are being pulled.
     Pulled(OpId, usize),
     There(Vec<u8>),
+    /// They cannot be had from their sender.
+    Lost,
     /// A long put's payload.
     Long {
         len: usize,
@@ -51,7 +54,7 @@ impl Late {
     /// What it is counted with: an announcement is the device's to bound.
     fn cost(&self) -> usize {
         match &self.request {
-            Request::Announced { .. } | Request::Long { .. } => 0,
+            Request::Announced { .. } | Request::Long { .. } | Request::Lost => 0,
             Request::Pulled(_, len) => len + LATE_OVERHEAD,
             Request::There(bytes) => bytes.len() + LATE_OVERHEAD,
         }
@@ -194,9 +197,10 @@ impl EndpointWork {
             let mut bytes = vec![0; memory.len()];
             memory.read(0, &mut bytes);
             row.requests[at].request = Request::There(bytes);
-        } else if let Some(late) = row.requests.remove(at) {
+        } else {
+            let late = &mut row.requests[at];
             row.bytes -= late.cost();
-            row.begun -= usize::from(at < row.begun);
+            late.request = Request::Lost;
         }
         self.serve_late(peer);
     }
@@ -210,7 +214,11 @@ impl EndpointWork {
                     self.answer(peer, answer);
                 }
                 Request::Long { len, ticket } => self.land(peer, envelope.tag, len, ticket),
-                Request::Announced { .. } | Request::Pulled(..) => {}
+                // If the asker lives, it waits for an answer.
+                Request::Lost if envelope.kind != Kind::CONTROL => {
+                    self.answer(peer, Answer::Code(envelope.tag, Err(Refusal::Lost)));
+                }
+                Request::Lost | Request::Announced { .. } | Request::Pulled(..) => {}
             }
         }
         self.pull_late(peer);
@@ -222,9 +230,10 @@ impl EndpointWork {
         if row.stuck {
             return None;
         }
-        let ready = |late: &Late| matches!(late.request, Request::There(_) | Request::Long { .. });
-        let next =
-            if row.requests.front().is_some_and(ready) { row.requests.pop_front() } else { None };
+        let waits =
+            |late: &Late| matches!(late.request, Request::Announced { .. } | Request::Pulled(..));
+        let next = row.requests.front().is_some_and(|late| !waits(late));
+        let next = if next { row.requests.pop_front() } else { None };
         if let Some(late) = &next {
             row.bytes -= late.cost();
             row.begun = row.begun.saturating_sub(1);

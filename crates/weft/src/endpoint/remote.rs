@@ -168,7 +168,7 @@ impl EndpointWork {
         owner: Owner,
     ) -> Result<(), Error> {
         let Atomic { op, scalar, count, operands, comparands, fetch } = atomic;
-        let row = count * scalar.size();
+        let row = count.saturating_mul(scalar.size());
         let short = |buf: &Buf, wanted: bool| wanted && buf.len() != row;
         let wrong = !op.takes(scalar)
             || count > ELEMENTS_MAX

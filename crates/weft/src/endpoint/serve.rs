@@ -330,8 +330,9 @@ impl EndpointWork {
         self.device.pull(peer, ticket, memory, id);
     }
 
-    /// A long put is there.
-    pub(super) fn landed(&mut self, slot: u32) {
+    /// A long put is there, or (`!well`) cannot be had from its sender, who is told so: if it
+    /// lives, it waits for an answer.
+    pub(super) fn landed(&mut self, slot: u32, well: bool) {
         let op = self.ops.at(slot);
         let peer = op.peer;
         let len = op.buf.len();
@@ -342,6 +343,7 @@ impl EndpointWork {
         self.remote.bytes.clear();
         let Landing { answer, refusal, key, along } = *landing;
         let seen = Seen { access: Access::Put, key, len };
+        let refusal = if well { refusal } else { refusal.or(Some(Refusal::Lost)) };
         let result = self.remote.noted(&mut self.ops, peer, refusal.map_or(Ok(seen), Err), along);
         self.answer(peer, Answer::Code(answer, result));
     }

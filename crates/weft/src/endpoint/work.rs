@@ -30,8 +30,8 @@ const UNEXPECTED_MAX: usize = 64 << 20;
 pub(super) const HELD_MAX: usize = 16 << 20;
 
 /// Why it is.
-pub(super) const UNRULY: &str = "it was asked to announce its messages, for many wait here to be received, and goes on sending \
-     them: is Weft the same on all nodes?";
+pub(super) const UNRULY: &str = "it was asked to announce its messages, for many wait here to be \
+     received, and goes on sending them: is Weft the same on all nodes?";
 
 /// Bytes that an unexpected message is counted with besides its payload.
 const UNEXPECTED_OVERHEAD: usize = 96;
