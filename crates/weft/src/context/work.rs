@@ -34,8 +34,8 @@ pub(crate) enum Early {
 const HELD_MAX: usize = 16 << 20;
 
 /// Why it is.
-const UNRULY: &str = "it was asked to send nothing for a while, for much waits here to be received, and goes on: is \
-     Weft the same on all nodes?";
+const UNRULY: &str = "it was asked to send nothing for a while, for much waits here to be received, \
+     and goes on: is Weft the same on all nodes?";
 
 impl Early {
     fn peer(&self) -> PeerId {
