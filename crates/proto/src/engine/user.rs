@@ -238,7 +238,7 @@ impl Engine {
         t.pushed = push > 0;
         t.buffered = false;
         p.transfers += 1;
-        p.announced += 1;
+        p.out.announced += 1;
         hub.counters.announced += 1;
         if push > 0 {
             t.stage = Stage::Pushing { seq: p.out.end() };

@@ -76,9 +76,6 @@ pub(crate) struct Peer {
     /// Transfers of ours to it that have not ended, and how many of them are pushed.
     pub transfers: u32,
     pub pushed: u32,
-    /// Announcements to it that it has not asked for yet, and of its own that our owner has not.
-    pub announced: u32,
-    pub unasked: u32,
     /// Announcements to go before one is pushed again, and how often pushing was in vain lately.
     pub push_wait: u32,
     pub push_misses: u32,
@@ -133,8 +130,6 @@ impl Peer {
             bulk: VecDeque::new(),
             transfers: 0,
             pushed: 0,
-            announced: 0,
-            unasked: 0,
             push_wait: 0,
             push_misses: 0,
             pushes: Pushes::default(),
@@ -175,7 +170,7 @@ impl Peer {
     /// Whether it may be told of one more message that it has to ask for.
     pub fn may_announce(&self, config: &Config, kind: Kind) -> bool {
         let kept = if kind == Kind::ANSWER { 0 } else { config.announced_answers };
-        self.announced < config.announced_most.saturating_sub(kept)
+        self.out.announced < config.announced_most.saturating_sub(kept)
     }
 
     /// How many bytes of an announced payload of `len` are sent at once, before they are pulled.

@@ -147,12 +147,12 @@ impl Peer {
         let ready = Ready::Announced { envelope, len, ticket };
         let Hub { config, pool, .. } = &mut *hub;
         // An honest peer never has more: it counts as well, and learns later of what is asked for.
-        if self.unasked >= config.announced_most && seq >= self.inbox.next() {
+        if self.pushes.unasked >= config.announced_most && seq >= self.inbox.next() {
             return Err(FrameError::Credit);
         }
         match self.inbox.word(seq, ready, config, pool) {
             Verdict::Now => {
-                self.unasked += 1;
+                self.pushes.unasked += 1;
                 self.taken(hub);
                 let (peer, ticket) = (self.id, Ticket(ticket));
                 Ok(Step::Event(Incoming::Announced { peer, envelope, len, ticket }))
@@ -198,7 +198,7 @@ impl Peer {
                 (Incoming::Message { peer, envelope, place: Place::Held }, Some(buffer))
             }
             Ready::Announced { envelope, len, ticket } => {
-                self.unasked += 1;
+                self.pushes.unasked += 1;
                 (Incoming::Announced { peer, envelope, len, ticket: Ticket(ticket) }, None)
             }
             Ready::Close { whole } => {
@@ -267,7 +267,7 @@ impl Peer {
 
     /// Asks for the first `len` bytes of what was announced with `ticket`, as `pull`.
     pub fn pull(&mut self, hub: &mut Hub, ticket: u64, len: u64, pull: u64) {
-        self.unasked = self.unasked.saturating_sub(1);
+        self.pushes.unasked = self.pushes.unasked.saturating_sub(1);
         let need = self.pushes.pulled(ticket, pull);
         let again = need == Need::All;
         if len == 0 {
@@ -320,7 +320,7 @@ impl Peer {
     fn start_sending(&mut self, hub: &mut Hub, ticket: u64, len: u64, pull: u64, again: bool) {
         let id = self.id;
         // One that was taken back, too, is asked for in the end.
-        self.announced = self.announced.saturating_sub(1);
+        self.out.announced = self.out.announced.saturating_sub(1);
         let known = hub.transfers.get_mut(ticket).filter(|t| t.peer == id && len <= t.len);
         let transfer = match known.map(|t| t.stage) {
             Some(Stage::Announced) => ticket,

@@ -34,7 +34,7 @@ pub(crate) enum Early {
 const HELD_MAX: usize = 16 << 20;
 
 /// Why it is.
-const UNRULY: &str = "it was asked to send nothing for a while, for much waits here to be received, \
+const UNRULY: &str = "it was asked to send nothing for a while, for much waits here to be taken, \
      and goes on: is Weft the same on all nodes?";
 
 impl Early {
