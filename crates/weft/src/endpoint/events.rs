@@ -45,13 +45,7 @@ impl EndpointWork {
                     None if envelope.kind == Kind::ANSWER => {
                         answered(&mut self.ops, peer, &envelope, payload);
                     }
-                    None if self.remote.late.waits(peer) => {
-                        self.keep_late(peer, envelope, payload.to_vec());
-                    }
-                    None => {
-                        let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
-                        self.answer(peer, answer);
-                    }
+                    None => self.take_request(),
                 }
                 return true;
             }
@@ -112,7 +106,20 @@ impl EndpointWork {
         self.ops.end(slot, result);
     }
 
+    /// Takes the device's current event, a request of a peer. Apart, so that what it takes to serve
+    /// one does not burden the way of a message.
+    #[inline(never)]
+    fn take_request(&mut self) {
+        let Event::Message { peer, envelope, payload } = self.device.event() else { return };
+        if self.remote.late.waits(peer) {
+            return self.keep_late(peer, envelope, payload.to_vec());
+        }
+        let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
+        self.answer(peer, answer);
+    }
+
     /// The device could not do an operation.
+    #[cold]
     fn failed(&mut self, slot: u32, error: Error) {
         match self.ops.at(slot).state {
             State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),

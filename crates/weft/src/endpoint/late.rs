@@ -6,7 +6,7 @@
 //! is asked to announce (STOP), so that more of them stay there, too. The device bounds the
 //! announcements. A peer that goes on sending is expelled.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
@@ -62,8 +62,8 @@ impl Late {
 }
 
 /// The waiting requests of one peer.
-#[derive(Default)]
 struct Row {
+    peer: PeerId,
     requests: VecDeque<Late>,
     /// What they cost.
     bytes: usize,
@@ -78,7 +78,8 @@ struct Row {
 /// The rows of all peers; there are none where nothing waits.
 #[derive(Default)]
 pub(super) struct Lates {
-    rows: HashMap<PeerId, Row>,
+    /// A few at most, so that they are searched.
+    rows: Vec<Row>,
     /// How many peers take no answers.
     stuck: usize,
 }
@@ -87,12 +88,12 @@ impl Lates {
     /// Whether requests of a peer wait, and so must those that come after them.
     #[inline]
     pub(super) fn waits(&self, peer: PeerId) -> bool {
-        !self.rows.is_empty() && self.rows.contains_key(&peer)
+        !self.rows.is_empty() && self.rows.iter().any(|row| row.peer == peer)
     }
 
     /// Whether a peer is asked to announce because of its requests.
     pub(super) fn holds(&self, peer: PeerId) -> bool {
-        self.rows.get(&peer).is_some_and(|row| row.held)
+        self.rows.iter().any(|row| row.peer == peer && row.held)
     }
 
     /// Whether there are peers that take no answers.
@@ -101,20 +102,34 @@ impl Lates {
         self.stuck > 0
     }
 
-    /// A peer is gone.
+    /// A peer is gone, or nothing of its waits any more.
     pub(super) fn bury(&mut self, peer: PeerId) {
-        let row = self.rows.remove(&peer);
-        self.stuck -= usize::from(row.is_some_and(|row| row.stuck));
+        if let Some(at) = self.rows.iter().position(|row| row.peer == peer) {
+            self.stuck -= usize::from(self.rows.swap_remove(at).stuck);
+        }
     }
 
     /// What waits of all peers' requests, for tests.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        self.rows.values().map(|row| row.bytes).sum()
+        self.rows.iter().map(|row| row.bytes).sum()
+    }
+
+    fn row(&mut self, peer: PeerId) -> Option<&mut Row> {
+        self.rows.iter_mut().find(|row| row.peer == peer)
+    }
+
+    fn row_or_new(&mut self, peer: PeerId) -> &mut Row {
+        let at = self.rows.iter().position(|row| row.peer == peer).unwrap_or_else(|| {
+            let requests = VecDeque::new();
+            self.rows.push(Row { peer, requests, bytes: 0, begun: 0, held: false, stuck: false });
+            self.rows.len() - 1
+        });
+        &mut self.rows[at]
     }
 
     fn add(&mut self, peer: PeerId, late: Late) -> &mut Row {
-        let row = self.rows.entry(peer).or_default();
+        let row = self.row_or_new(peer);
         row.bytes += late.cost();
         row.requests.push_back(late);
         row
@@ -166,7 +181,7 @@ impl EndpointWork {
 
     /// Pulls what of a peer's announced requests may be here.
     fn pull_late(&mut self, peer: PeerId) {
-        let Some(row) = self.remote.late.rows.get_mut(&peer) else { return };
+        let Some(row) = self.remote.late.row(peer) else { return };
         while let Some(late) = row.requests.get_mut(row.begun) {
             if let Request::Announced { len, ticket } = late.request {
                 let fits = row.bytes + len + LATE_OVERHEAD <= LATE_MAX || row.begun == 0;
@@ -190,7 +205,7 @@ impl EndpointWork {
     pub(super) fn request_pulled(&mut self, slot: u32, well: bool) {
         let (id, peer) = (self.ops.id(slot), self.ops.at(slot).peer);
         let memory = self.ops.remove(slot);
-        let Some(row) = self.remote.late.rows.get_mut(&peer) else { return };
+        let Some(row) = self.remote.late.row(peer) else { return };
         let pulled = |late: &Late| matches!(late.request, Request::Pulled(of, _) if of == id);
         let Some(at) = row.requests.iter().position(pulled) else { return };
         if well {
@@ -226,7 +241,7 @@ impl EndpointWork {
 
     /// The next request of a peer, if it can be carried out now. The row ends with the last.
     fn next_late(&mut self, peer: PeerId) -> Option<Late> {
-        let row = self.remote.late.rows.get_mut(&peer)?;
+        let row = self.remote.late.row(peer)?;
         if row.stuck {
             return None;
         }
@@ -241,7 +256,7 @@ impl EndpointWork {
         let lets_go = row.held && row.bytes < LATE_MAX / 2;
         row.held &= !lets_go;
         if row.requests.is_empty() && next.is_none() {
-            self.remote.late.rows.remove(&peer);
+            self.remote.late.bury(peer);
         }
         if lets_go && !self.holds(peer) {
             self.device.hold(peer, false);
@@ -255,7 +270,7 @@ impl EndpointWork {
         if self.answers_waiting(peer) < ANSWERS_MAX {
             return;
         }
-        let row = self.remote.late.rows.entry(peer).or_default();
+        let row = self.remote.late.row_or_new(peer);
         if !std::mem::replace(&mut row.stuck, true) {
             self.remote.late.stuck += 1;
         }
@@ -265,12 +280,12 @@ impl EndpointWork {
     #[cold]
     pub(super) fn serve_stuck(&mut self) {
         let rows = self.remote.late.rows.iter();
-        let stuck: Vec<PeerId> = rows.filter(|(_, row)| row.stuck).map(|(peer, _)| *peer).collect();
+        let stuck: Vec<PeerId> = rows.filter(|row| row.stuck).map(|row| row.peer).collect();
         for peer in stuck {
             if self.answers_waiting(peer) > ANSWERS_MAX / 2 {
                 continue;
             }
-            if let Some(row) = self.remote.late.rows.get_mut(&peer) {
+            if let Some(row) = self.remote.late.row(peer) {
                 row.stuck = false;
                 self.remote.late.stuck -= 1;
                 self.serve_late(peer);

@@ -65,7 +65,7 @@ impl EndpointWork {
     ) -> Result<Started, Error> {
         let len = outgoing.len();
         let eager = !self.announces(peer, len);
-        let first = self.queues.is_empty() || !self.waits(peer, is_answer(envelope.kind));
+        let first = self.queues.is_empty() || self.is_first(peer, envelope);
         if eager && first {
             let sent = match &outgoing {
                 Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
@@ -94,6 +94,13 @@ impl EndpointWork {
         Ok(Started::Slot(slot))
     }
 
+    /// Whether nothing that must go before it waits for room.
+    #[cold]
+    fn is_first(&self, peer: PeerId, envelope: &Envelope) -> bool {
+        !self.waits(peer, is_answer(envelope.kind))
+    }
+
+    #[cold]
     fn enqueue(&mut self, peer: PeerId, slot: u32, envelope: Envelope) {
         let answers = is_answer(envelope.kind);
         match self.queues.iter_mut().find(|q| q.peer == peer && q.answers == answers) {

@@ -251,7 +251,7 @@ pub(super) struct Offers {
     free: Vec<u32>,
     turn: u32,
     /// Places with an offer.
-    used: usize,
+    used: u32,
 }
 
 impl Offers {
