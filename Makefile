@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-mpi bench build lint fmt doc fuzz loom miri clean install
+.PHONY: help demo test test-mpi bench build lint fmt doc fuzz loom miri arm clean install
 
 PREFIX ?= /usr/local
 # Seconds for each harness of `make fuzz`.
@@ -56,6 +56,10 @@ loom: ## every interleaving of the rings and doorbells
 
 miri: ## wire, ring and matching under Miri, which finds undefined behaviour (nightly toolchain)
 	@scripts/miri.sh
+
+arm: ## rings, wire and protocol built for aarch64 and run there by qemu
+	@scripts/setup.sh arm
+	@scripts/arm.sh
 
 clean: ## everything that was built; .venv too
 	cargo clean

@@ -4,7 +4,7 @@
 # .venv (one folder each, because both bring a program called mpiexec), with mpi4py in both, and the
 # source of mpi4py, whose test suite is one of ours, in .venv/mpi4py.
 #
-# usage: scripts/setup.sh build|test|mpi|test-mpi ...
+# usage: scripts/setup.sh build|test|mpi|test-mpi|arm ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,6 +22,10 @@ missing_packages() {
     case " $* " in *" test "*)
         have tshark || echo tshark
         have fi_pingpong || echo libfabric-bin
+    esac
+    case " $* " in *" arm "*)
+        have qemu-aarch64 || echo qemu-user
+        have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross
     esac
     case " $* " in *" test-mpi "*)
         have fi_pingpong || echo libfabric-bin
@@ -100,7 +104,7 @@ check_rust
 for part in "$@"; do
     case $part in
     build) install_packages "$part" ;;
-    test)
+    test | arm)
         install_packages "$part"
         add_target
         ;;

@@ -17,6 +17,16 @@ pub struct Config {
     /// Eager bytes that a peer may send ahead of what our owner has taken; bounds the memory for
     /// messages that overtook others.
     pub window_bytes: u64,
+    /// Announcements to one peer that it has not asked for yet; those that were taken back count
+    /// until it has asked in vain. So many that a program that has more of them under way waits
+    /// for memory that it fills itself, and so few that those of a peer who means ill take some
+    /// megabytes here.
+    pub announced_most: u32,
+    /// Of these, so many are for what a peer has asked for by a message ([`Kind::ANSWER`]), so that
+    /// it gets that whatever else it does not ask for.
+    ///
+    /// [`Kind::ANSWER`]: weft_wire::Kind::ANSWER
+    pub announced_answers: u32,
 
     /// Bytes of an announced payload that are sent at once, before they are asked for: as many as
     /// keep the wire busy until the pull is there. 0: none.
@@ -118,6 +128,8 @@ impl Default for Config {
             outbox_messages: 2048,
             window_messages: 1024,
             window_bytes: 512 * 1024,
+            announced_most: 65_536,
+            announced_answers: 4096,
             push_bytes: 128 * 1024,
             first_burst_frames: 16,
             first_long_bytes: 40_000,

@@ -242,6 +242,12 @@ pub enum Cause {
     /// We said goodbye.
     #[error("this process has closed its context")]
     ClosedHere,
+    /// It broke the rules, and nothing more is taken from it.
+    #[error("this process has cut the connection: {why}")]
+    Expelled {
+        /// Which rule.
+        why: &'static str,
+    },
     /// The sender took the announcement back.
     #[error("the sender has withdrawn the message")]
     Withdrawn,

@@ -261,6 +261,12 @@ impl Device for Composite {
         self.of(peer).is_some_and(|at| self.devices[at].withdraw(peer, op))
     }
 
+    fn expel(&mut self, peer: PeerId, why: &'static str) {
+        if let Some(at) = self.of(peer) {
+            self.devices[at].expel(peer, why);
+        }
+    }
+
     fn hold(&mut self, peer: PeerId, hold: bool) {
         if let Some(at) = self.of(peer) {
             self.devices[at].hold(peer, hold);

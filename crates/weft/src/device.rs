@@ -253,6 +253,10 @@ pub trait Device: Send {
     /// memory is free, and no event comes for `op`. `false`: too late, it ends as usual.
     fn withdraw(&mut self, peer: PeerId, op: OpId) -> bool;
 
+    /// Ends the connection with a peer that breaks the rules of the one above, as if it had died:
+    /// what is under way with it fails, then it is told [`Event::Dead`].
+    fn expel(&mut self, _peer: PeerId, _why: &'static str) {}
+
     /// Asks `peer` (`hold`), or no longer asks it, to announce its messages instead of sending them
     /// eagerly, because memory for unexpected ones is short: STOP and GO.
     fn hold(&mut self, peer: PeerId, hold: bool);

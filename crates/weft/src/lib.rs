@@ -62,6 +62,8 @@ pub mod group;
 pub mod log;
 pub mod loopback;
 pub mod remote;
+#[cfg(test)]
+mod script;
 pub mod shm;
 pub mod survey;
 pub mod wireup;

@@ -77,6 +77,14 @@ impl Engine {
         matches!(self.peers.get(peer.index()), Some(Some(p)) if p.state == State::Idle)
     }
 
+    /// Ends everything with a peer that breaks the rules of the one above, as if it had died: its
+    /// memory is bounded here only as long as it keeps to them.
+    pub fn expel(&mut self, peer: PeerId, why: &'static str) {
+        if let Some(Some(p)) = self.peers.get_mut(peer.index()) {
+            p.end(&mut self.hub, Cause::Expelled { why });
+        }
+    }
+
     /// Looks for a peer though there is nothing to send: whoever only waits for it must learn of
     /// its death, too.
     pub fn connect(&mut self, now: Instant, peer: PeerId) {
@@ -201,7 +209,8 @@ impl Engine {
     /// its bytes.
     ///
     /// # Errors
-    /// As for [`Engine::reserve`], but never held.
+    /// As for [`Engine::reserve`], but never held; [`SendError::Full`] also when the peer has not
+    /// asked for [`announced_most`](crate::Config::announced_most) of them.
     pub fn announce(
         &mut self,
         now: Instant,
@@ -215,7 +224,8 @@ impl Engine {
         let Some(Some(p)) = self.peers.get_mut(peer.index()) else {
             return Err(SendError::NoPeer);
         };
-        if p.out.len() >= hub.config.outbox_messages {
+        if p.out.len() >= hub.config.outbox_messages || !p.may_announce(&hub.config, envelope.kind)
+        {
             return Err(SendError::Full);
         }
         let push = p.push_len(hub, len);
@@ -228,6 +238,7 @@ impl Engine {
         t.pushed = push > 0;
         t.buffered = false;
         p.transfers += 1;
+        p.out.announced += 1;
         hub.counters.announced += 1;
         if push > 0 {
             t.stage = Stage::Pushing { seq: p.out.end() };

@@ -100,6 +100,8 @@ pub(crate) struct Outbox {
     granted_until: u64,
     /// Eager bytes that may be sent.
     granted_bytes: u64,
+    /// Announcements that the peer has not asked for yet.
+    pub announced: u32,
     /// Whether credit is what keeps the next item back.
     pub waits_for_credit: bool,
     /// Whether the last word has arrived.

@@ -43,6 +43,8 @@ pub(crate) struct Pushes {
     known: VecDeque<(u64, Known)>,
     /// Pieces may have been dropped of which nothing is remembered.
     unsure: bool,
+    /// Announcements, of pushed payloads and others, that our owner has not asked for yet.
+    pub unasked: u32,
 }
 
 impl Pushes {

@@ -48,6 +48,7 @@ impl Peer {
     fn forget(&mut self, hub: &mut Hub) {
         self.transfers = 0;
         self.pushed = 0;
+        self.out.announced = 0;
         self.pushes.clear();
         self.bulk.clear();
         if !self.out.is_empty() {

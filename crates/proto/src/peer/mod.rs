@@ -17,8 +17,9 @@ pub(crate) use take::{Cursor, Step};
 
 use std::collections::VecDeque;
 
-use weft_wire::{Address, Envelope, Key, LastHeader, PeerId};
+use weft_wire::{Address, Envelope, Key, Kind, LastHeader, PeerId};
 
+use crate::config::Config;
 use crate::engine::Hub;
 use crate::event::Cause;
 use crate::flow::Flow;
@@ -164,6 +165,12 @@ impl Peer {
     pub fn add(&mut self, hub: &mut Hub, envelope: &Envelope, body: Body) {
         hub.unfinished += usize::from(self.out.is_empty());
         self.out.push(envelope, body);
+    }
+
+    /// Whether it may be told of one more message that it has to ask for.
+    pub fn may_announce(&self, config: &Config, kind: Kind) -> bool {
+        let kept = if kind == Kind::ANSWER { 0 } else { config.announced_answers };
+        self.out.announced < config.announced_most.saturating_sub(kept)
     }
 
     /// How many bytes of an announced payload of `len` are sent at once, before they are pulled.

@@ -146,8 +146,13 @@ impl Peer {
         let seq = expand(seq, self.inbox.next());
         let ready = Ready::Announced { envelope, len, ticket };
         let Hub { config, pool, .. } = &mut *hub;
+        // An honest peer never has more: it counts as well, and learns later of what is asked for.
+        if self.pushes.unasked >= config.announced_most && seq >= self.inbox.next() {
+            return Err(FrameError::Credit);
+        }
         match self.inbox.word(seq, ready, config, pool) {
             Verdict::Now => {
+                self.pushes.unasked += 1;
                 self.taken(hub);
                 let (peer, ticket) = (self.id, Ticket(ticket));
                 Ok(Step::Event(Incoming::Announced { peer, envelope, len, ticket }))
@@ -193,6 +198,7 @@ impl Peer {
                 (Incoming::Message { peer, envelope, place: Place::Held }, Some(buffer))
             }
             Ready::Announced { envelope, len, ticket } => {
+                self.pushes.unasked += 1;
                 (Incoming::Announced { peer, envelope, len, ticket: Ticket(ticket) }, None)
             }
             Ready::Close { whole } => {
@@ -261,6 +267,7 @@ impl Peer {
 
     /// Asks for the first `len` bytes of what was announced with `ticket`, as `pull`.
     pub fn pull(&mut self, hub: &mut Hub, ticket: u64, len: u64, pull: u64) {
+        self.pushes.unasked = self.pushes.unasked.saturating_sub(1);
         let need = self.pushes.pulled(ticket, pull);
         let again = need == Need::All;
         if len == 0 {
@@ -312,6 +319,8 @@ impl Peer {
     /// The peer wants an announced payload.
     fn start_sending(&mut self, hub: &mut Hub, ticket: u64, len: u64, pull: u64, again: bool) {
         let id = self.id;
+        // One that was taken back, too, is asked for in the end.
+        self.out.announced = self.out.announced.saturating_sub(1);
         let known = hub.transfers.get_mut(ticket).filter(|t| t.peer == id && len <= t.len);
         let transfer = match known.map(|t| t.stage) {
             Some(Stage::Announced) => ticket,

@@ -29,6 +29,22 @@ pub(crate) enum Early {
     Announced { peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket },
 }
 
+/// Bytes that a peer may still send after it was asked to hold, before it is expelled: many times
+/// what a ring, or the credit of a connection, lets it have under way.
+const HELD_MAX: usize = 16 << 20;
+
+/// Why it is.
+const UNRULY: &str = "it was asked to send nothing for a while, for much waits here to be taken, \
+     and goes on: is Weft the same on all nodes?";
+
+impl Early {
+    fn peer(&self) -> PeerId {
+        match self {
+            Early::Message { peer, .. } | Early::Announced { peer, .. } => *peer,
+        }
+    }
+}
+
 /// So many of them are no accident of timing: the peers have endpoints here, and this is none.
 const EARLY_MANY: usize = 64;
 
@@ -49,8 +65,9 @@ pub(super) struct ContextWork {
     stash_bytes: usize,
     /// Whether nobody takes messages any more.
     left: bool,
-    /// Peers that were asked to hold because the stash is full.
-    held: Vec<PeerId>,
+    /// Peers that were asked to hold because too much of theirs is here, and what has come from
+    /// each since.
+    held: Vec<(PeerId, usize)>,
     errors: VecDeque<Error>,
     pub(super) dead: Vec<(PeerId, Error)>,
     pub(super) early: Vec<Early>,
@@ -101,8 +118,12 @@ impl ContextWork {
         self.stash_bytes -= stashed.payload.len() + STASH_OVERHEAD;
         self.current = Current::Stash(stashed);
         if self.stash.is_empty() {
-            for peer in std::mem::take(&mut self.held) {
-                self.device.hold(peer, false);
+            // What is for an endpoint stays.
+            let early = self.early.len() >= EARLY_MANY;
+            for (peer, _) in std::mem::take(&mut self.held) {
+                if !early || !self.early.iter().any(|early| early.peer() == peer) {
+                    self.device.hold(peer, false);
+                }
             }
         }
         Some(Ok(()))
@@ -141,10 +162,33 @@ impl ContextWork {
     /// may have made its endpoint a moment before this process makes its own.
     #[cold]
     fn keep_early(&mut self, early: Early, peer: PeerId) {
+        let bytes = match &early {
+            Early::Message { payload, .. } => payload.len() + STASH_OVERHEAD,
+            Early::Announced { .. } => 0,
+        };
         self.early.push(early);
         if self.early.len() == EARLY_MANY {
             self.errors.push_back(Error::NotAContext { peer });
-            self.device.hold(peer, true);
+        }
+        if self.early.len() >= EARLY_MANY {
+            self.hold(peer, bytes);
+        }
+    }
+
+    /// Asks a peer to hold, of which these bytes have come; expels one that goes on all the same.
+    #[cold]
+    fn hold(&mut self, peer: PeerId, bytes: usize) {
+        match self.held.iter_mut().find(|(held, _)| *held == peer) {
+            Some((_, since)) => {
+                *since += bytes;
+                if *since > HELD_MAX {
+                    self.device.expel(peer, UNRULY);
+                }
+            }
+            None => {
+                self.held.push((peer, 0));
+                self.device.hold(peer, true);
+            }
         }
     }
 
@@ -212,11 +256,11 @@ impl ContextWork {
             return;
         }
         let payload = payload.to_vec();
-        self.stash_bytes += payload.len() + STASH_OVERHEAD;
+        let bytes = payload.len() + STASH_OVERHEAD;
+        self.stash_bytes += bytes;
         self.stash.push_back(Stashed { peer, envelope, payload });
-        if self.stash_bytes > STASH_MAX && !self.held.contains(&peer) {
-            self.held.push(peer);
-            self.device.hold(peer, true);
+        if self.stash_bytes > STASH_MAX {
+            self.hold(peer, bytes);
         }
     }
 }
@@ -258,6 +302,7 @@ mod tests {
     use super::*;
     use crate::address::Address;
     use crate::loopback::{Loopback, QUEUE_MAX};
+    use crate::script::{EAGER_MAX, Heard, Script};
 
     #[test]
     fn the_device_is_polled_however_much_is_put_aside() {
@@ -271,8 +316,28 @@ mod tests {
         let mut work = ContextWork::new(Box::new(device), 0);
         while work.tend(0) {}
         assert_eq!(work.stash.len(), QUEUE_MAX);
-        assert!(work.held.contains(&PeerId(0)));
+        assert!(work.held.iter().any(|(peer, _)| *peer == PeerId(0)));
         (0..QUEUE_MAX).for_each(|_| assert!(work.advance(0).is_some_and(|m| m.is_ok())));
         assert!(work.advance(0).is_none() && work.held.is_empty() && work.stash_bytes == 0);
+    }
+
+    #[test]
+    fn a_peer_that_does_not_hold_when_it_is_asked_to_is_cut_off() {
+        for kind in [Kind::PLAIN, Kind::TAGGED] {
+            let (device, seen) = Script::new();
+            let mut work = ContextWork::new(Box::new(device), 1);
+            let envelope = Envelope { kind, ..Envelope::default() };
+            let (mut sent, mut held) = (0, 0);
+            while !seen.lock().unwrap().expelled {
+                assert!(sent < 64 << 20, "{sent} bytes are kept");
+                let mut seen = seen.lock().unwrap();
+                held += if seen.hold { EAGER_MAX } else { 0 };
+                seen.heard.push_back(Heard::Message(envelope, vec![0; EAGER_MAX]));
+                sent += EAGER_MAX;
+                drop(seen);
+                while work.tend(0) {}
+            }
+            assert!(held > HELD_MAX / 2, "{held} bytes: no time to learn of it");
+        }
     }
 }

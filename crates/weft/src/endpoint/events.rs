@@ -45,11 +45,7 @@ impl EndpointWork {
                     None if envelope.kind == Kind::ANSWER => {
                         answered(&mut self.ops, peer, &envelope, payload);
                     }
-                    None => {
-                        let remote = &mut self.remote;
-                        let answer = remote.take_in_turn(&mut self.ops, peer, envelope, payload);
-                        self.answer(peer, answer);
-                    }
+                    None => self.take_request(),
                 }
                 return true;
             }
@@ -65,12 +61,7 @@ impl EndpointWork {
             }
             Event::Failed { op, error } => {
                 if let Some(slot) = self.ops.slot(op) {
-                    match self.ops.at(slot).state {
-                        State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
-                        State::Request => self.request_pulled(slot, false),
-                        State::Word => self.word_ended(slot, false),
-                        _ => self.ops.end(slot, Err(error)),
-                    }
+                    self.failed(slot, error);
                 }
             }
             Event::Datagram { peer, bytes } => {
@@ -107,12 +98,36 @@ impl EndpointWork {
         let result = match op.state {
             State::Pulling(status) => whole(status, op.buf.len()),
             State::Part { .. } => return many::part_ended(&mut self.ops, slot, None),
-            State::Landing(_) => return self.landed(slot),
+            State::Landing(_) => return self.landed(slot, true),
             State::Request => return self.request_pulled(slot, true),
             State::Word => return self.word_ended(slot, true),
             _ => Ok(Status { source: op.peer.0, envelope: Envelope::default(), len: op.buf.len() }),
         };
         self.ops.end(slot, result);
+    }
+
+    /// Takes the device's current event, a request of a peer. Apart, so that what it takes to serve
+    /// one does not burden the way of a message.
+    #[inline(never)]
+    fn take_request(&mut self) {
+        let Event::Message { peer, envelope, payload } = self.device.event() else { return };
+        if self.remote.late.waits(peer) {
+            return self.keep_late(peer, envelope, payload.to_vec());
+        }
+        let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
+        self.answer(peer, answer);
+    }
+
+    /// The device could not do an operation.
+    #[cold]
+    fn failed(&mut self, slot: u32, error: Error) {
+        match self.ops.at(slot).state {
+            State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
+            State::Request => self.request_pulled(slot, false),
+            State::Landing(_) => self.landed(slot, false),
+            State::Word => self.word_ended(slot, false),
+            _ => self.ops.end(slot, Err(error)),
+        }
     }
 
     /// Ends everything that waits for a dead peer. The device has failed what it had itself.

@@ -9,11 +9,14 @@
 //! their size. A small one is copied out at once; a large one stays in the sender's memory until
 //! the receive is there, and is then placed once.
 
+#[cfg(test)]
+mod bounds_tests;
 mod collective;
 mod door;
 mod events;
 mod group;
 mod joint;
+mod late;
 mod many;
 mod ops;
 mod reduce;

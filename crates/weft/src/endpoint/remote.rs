@@ -23,7 +23,7 @@ use super::sends::{Outgoing, Started};
 use super::serve::Answer;
 use super::share::{SHARE_LEN, Share};
 use super::turn::{Along, Atomic};
-use super::work::{EndpointWork, whole};
+use super::work::EndpointWork;
 use crate::device::SendError;
 use crate::error::Error;
 use crate::remote::{AtomicOp, ELEMENTS_MAX, Refusal, Spot};
@@ -168,7 +168,7 @@ impl EndpointWork {
         owner: Owner,
     ) -> Result<(), Error> {
         let Atomic { op, scalar, count, operands, comparands, fetch } = atomic;
-        let row = count * scalar.size();
+        let row = count.saturating_mul(scalar.size());
         let short = |buf: &Buf, wanted: bool| wanted && buf.len() != row;
         let wrong = !op.takes(scalar)
             || count > ELEMENTS_MAX
@@ -300,18 +300,25 @@ pub(super) fn asked_of(ops: &mut Ops, peer: PeerId, op: u64) -> Option<u32> {
 pub(super) fn answered(ops: &mut Ops, peer: PeerId, envelope: &Envelope, payload: &[u8]) {
     let Some(slot) = asked_of(ops, peer, envelope.tag) else { return };
     let result = match envelope.flags {
-        0 => {
-            let status =
-                Status { source: peer.0, envelope: Envelope::default(), len: payload.len() };
-            let room = ops.at(slot).buf.write(0, payload);
-            whole(status, room)
+        0 if ops.at(slot).buf.len() == payload.len() => {
+            ops.at(slot).buf.write(0, payload);
+            let (len, envelope) = (payload.len(), Envelope::default());
+            Ok(Status { source: peer.0, envelope, len })
         }
-        code => Err(refused(peer, code)),
+        code => Err(unanswered(peer, code)),
     };
     ops.end(slot, result);
 }
 
-/// What an answer with such `flags` says.
-pub(super) fn refused(peer: PeerId, code: u8) -> Error {
-    Error::Refused { peer, why: Refusal::from_code(code).why().to_string() }
+/// What an answer with such `flags` says that does not bring what was asked for: who has it, but
+/// not as many bytes, says 0.
+pub(super) fn unanswered(peer: PeerId, code: u8) -> Error {
+    let why = match code {
+        0 => {
+            "it answered with another number of bytes than it was asked for: is Weft the same on \
+              all nodes?"
+        }
+        code => Refusal::from_code(code).why(),
+    };
+    Error::Refused { peer, why: why.to_string() }
 }

@@ -5,14 +5,17 @@ use std::collections::VecDeque;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, PeerId};
 
+use super::late::is_answer;
 use super::ops::{State, Status};
 use super::work::{EndpointWork, is_matched};
 use crate::device::SendError;
 use crate::error::Error;
 
-/// Sends to one peer that wait for room, in order.
+/// Sends to one peer that wait for room, in order. Answers to what it has asked for go past all
+/// others: the peer may not take these before it is answered.
 pub(super) struct Queue {
     pub(super) peer: PeerId,
+    pub(super) answers: bool,
     pub(super) sends: VecDeque<(u32, Envelope)>,
 }
 
@@ -62,7 +65,7 @@ impl EndpointWork {
     ) -> Result<Started, Error> {
         let len = outgoing.len();
         let eager = !self.announces(peer, len);
-        let first = self.queues.is_empty() || self.queues.iter().all(|q| q.peer != peer);
+        let first = self.queues.is_empty() || self.is_first(peer, envelope);
         if eager && first {
             let sent = match &outgoing {
                 Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
@@ -91,10 +94,21 @@ impl EndpointWork {
         Ok(Started::Slot(slot))
     }
 
+    /// Whether nothing that must go before it waits for room.
+    #[cold]
+    fn is_first(&self, peer: PeerId, envelope: &Envelope) -> bool {
+        !self.waits(peer, is_answer(envelope.kind))
+    }
+
+    #[cold]
     fn enqueue(&mut self, peer: PeerId, slot: u32, envelope: Envelope) {
-        match self.queues.iter_mut().find(|q| q.peer == peer) {
+        let answers = is_answer(envelope.kind);
+        match self.queues.iter_mut().find(|q| q.peer == peer && q.answers == answers) {
             Some(queue) => queue.sends.push_back((slot, envelope)),
-            None => self.queues.push(Queue { peer, sends: VecDeque::from([(slot, envelope)]) }),
+            None => {
+                let sends = VecDeque::from([(slot, envelope)]);
+                self.queues.push(Queue { peer, answers, sends });
+            }
         }
     }
 
@@ -157,6 +171,9 @@ impl EndpointWork {
         });
         // Nothing that `try_send` does queues a send.
         self.queues = queues;
+        if self.remote.late.has_stuck() {
+            self.serve_stuck();
+        }
         did
     }
 }

@@ -3,16 +3,17 @@
 //!
 //! Requests are carried out in the order in which they were sent. A peer that was asked to announce
 //! its messages, for too many are stored here, announces its requests as well: they are pulled
-//! first, and those that come meanwhile wait their turn.
+//! first, and those that come meanwhile wait their turn in [`late`](super::late).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weft_sys::buf::Buf;
-use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
+use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
+use super::late::Lates;
 use super::ops::{Ops, Owner, State, Status};
-use super::remote::{ATOMIC_LEN, asked_of, heading, read_start, refused, u64_at};
+use super::remote::{ATOMIC_LEN, asked_of, heading, read_start, u64_at, unanswered};
 use super::sends::{Outgoing, Started};
 use super::share::{Notes, Seen, Share};
 use super::turn::{Access, Along};
@@ -23,7 +24,7 @@ use crate::remote::{AtomicOp, Change, ELEMENTS_MAX, Refusal, Rights, Scalar, Spo
 const SETUPS_MAX: usize = 1024;
 
 /// A request that is announced is not longer than this: it would fit into a frame or a ring.
-const REQUEST_MAX: u64 = 4 << 20;
+pub(super) const REQUEST_MAX: u64 = 4 << 20;
 
 /// A long put that is on its way.
 #[derive(Debug)]
@@ -50,24 +51,6 @@ pub(super) struct Given {
     pub(super) share: Option<Share>,
 }
 
-/// A request that cannot be carried out yet.
-struct Late {
-    peer: PeerId,
-    envelope: Envelope,
-    request: Request,
-}
-
-enum Request {
-    /// Its bytes are being pulled.
-    Pulled(OpId),
-    There(Vec<u8>),
-    /// A long put's payload.
-    Long {
-        len: usize,
-        ticket: Ticket,
-    },
-}
-
 /// What an endpoint knows of its windows and of requests for them.
 #[derive(Default)]
 pub(super) struct Remote {
@@ -76,7 +59,7 @@ pub(super) struct Remote {
     /// The last operation of several requests that this endpoint has begun.
     pub(super) shares: u64,
     setups: Vec<Setup>,
-    late: VecDeque<Late>,
+    pub(super) late: Lates,
     /// What peers are reading, by the operations that send it.
     given: HashMap<u64, (PeerId, Seen, Option<Share>)>,
     /// The answer's bytes; kept to be used again.
@@ -94,23 +77,6 @@ pub(super) enum Answer {
 }
 
 impl Remote {
-    /// As [`Remote::take`], for what has come whole: not before what was sent earlier.
-    #[inline]
-    pub(super) fn take_in_turn(
-        &mut self,
-        ops: &mut Ops,
-        peer: PeerId,
-        envelope: Envelope,
-        payload: &[u8],
-    ) -> Answer {
-        if self.waits(peer) {
-            let request = Request::There(payload.to_vec());
-            self.late.push_back(Late { peer, envelope, request });
-            return Answer::None;
-        }
-        self.take(ops, peer, &envelope, payload)
-    }
-
     /// Does what a message asks for, if it is a request.
     pub(super) fn take(
         &mut self,
@@ -231,46 +197,38 @@ impl Remote {
         Ok(Seen { access, key: spot.key, len: row })
     }
 
-    /// Whether requests of a peer wait for one that came before them.
-    fn waits(&self, peer: PeerId) -> bool {
-        !self.late.is_empty() && self.late.iter().any(|late| late.peer == peer)
-    }
-
-    /// The next request of a peer, if it can be carried out now.
-    fn next_late(&mut self, peer: PeerId) -> Option<Late> {
-        let at = self.late.iter().position(|late| late.peer == peer)?;
-        if matches!(self.late[at].request, Request::Pulled(_)) {
-            return None;
-        }
-        self.late.remove(at)
-    }
-
     /// A peer is gone.
     pub(super) fn bury(&mut self, peer: PeerId) {
         self.notes.bury(peer);
         self.setups.retain(|setup| setup.peer != peer);
-        self.late.retain(|late| late.peer != peer);
+        self.late.bury(peer);
     }
 }
 
 impl EndpointWork {
     /// Answers a request.
     pub(super) fn answer(&mut self, peer: PeerId, answer: Answer) {
-        // An asker that is gone needs no answer.
-        let _ = match answer {
-            Answer::None => Ok(()),
+        match answer {
+            Answer::None => {}
             Answer::Code(op, Ok(())) => {
                 let bytes = std::mem::take(&mut self.remote.bytes);
-                let sent = self.send_copy(peer, &heading(op, 0), &bytes);
+                self.send_answer(peer, &heading(op, 0), &bytes);
                 self.remote.bytes = bytes;
-                sent
             }
-            Answer::Code(op, Err(why)) => self.send_copy(peer, &heading(op, why as u8), &[]),
-            Answer::Memory(op, given) => {
-                self.give(peer, op, given);
-                Ok(())
-            }
-        };
+            Answer::Code(op, Err(why)) => self.send_answer(peer, &heading(op, why as u8), &[]),
+            Answer::Memory(op, given) => self.give(peer, op, given),
+        }
+    }
+
+    #[inline]
+    fn send_answer(&mut self, peer: PeerId, heading: &Envelope, bytes: &[u8]) {
+        let keep = || Buf::from_vec(bytes.to_vec());
+        // An asker that is gone needs no answer.
+        if let Ok(Started::Slot(slot)) = self.send(peer, heading, Outgoing::Borrowed(bytes, &keep))
+        {
+            self.entrust(slot, None);
+            self.answer_waits(peer);
+        }
     }
 
     /// Sends memory of a window. It has been read when that has ended: until then its program must
@@ -282,6 +240,7 @@ impl EndpointWork {
             Ok(Started::Slot(slot)) => {
                 self.remote.given.insert(self.ops.id(slot).0, (peer, seen, share));
                 self.own(slot, Owner::Giver);
+                self.answer_waits(peer);
             }
             Err(_) => self.remote.given(&mut self.ops, peer, None, share),
         }
@@ -309,22 +268,13 @@ impl EndpointWork {
         match envelope.kind {
             Kind::LONG_PUT => {
                 let len = len as usize;
-                if self.remote.waits(peer) {
-                    let request = Request::Long { len, ticket };
-                    self.remote.late.push_back(Late { peer, envelope, request });
-                } else {
+                if !self.long_waits(peer, envelope, len, ticket) {
                     self.land(peer, envelope.tag, len, ticket);
                 }
             }
             Kind::ANSWER => self.take_answer(peer, &envelope, len, ticket),
             Kind::PUT | Kind::CONTROL | Kind::GET | Kind::ATOMIC if len <= REQUEST_MAX => {
-                let memory = Buf::from_vec(vec![0; len as usize]);
-                let slot = self.ops.insert(State::Request, peer, memory.clone());
-                self.ops.at(slot).owner = Owner::Nobody;
-                let id = self.ops.id(slot);
-                let request = Request::Pulled(id);
-                self.remote.late.push_back(Late { peer, envelope, request });
-                self.device.pull(peer, ticket, memory, id);
+                self.announce_late(peer, envelope, len as usize, ticket);
             }
             Kind::GROUP if self.has_room_for_word(len) => self.pull_word(peer, len, ticket),
             _ => self.pull_away(peer, len, ticket),
@@ -334,14 +284,15 @@ impl EndpointWork {
     fn take_answer(&mut self, peer: PeerId, envelope: &Envelope, len: u64, ticket: Ticket) {
         let asked = asked_of(&mut self.ops, peer, envelope.tag);
         match asked {
-            Some(slot) if envelope.flags == 0 => {
+            Some(slot) if envelope.flags == 0 && self.ops.at(slot).buf.len() as u64 == len => {
                 let envelope = Envelope::default();
                 let status = Status { source: peer.0, envelope, len: len as usize };
                 self.pull(slot, status, ticket);
             }
             asked => {
                 if let Some(slot) = asked {
-                    self.ops.end(slot, Err(refused(peer, envelope.flags)));
+                    let why = unanswered(peer, envelope.flags);
+                    self.ops.end(slot, Err(why));
                 }
                 self.pull_away(peer, len, ticket);
             }
@@ -356,33 +307,7 @@ impl EndpointWork {
         self.pull(slot, Status { source, envelope, len: len as usize }, ticket);
     }
 
-    /// The bytes of a request that was announced are there, or (`!well`) never will be.
-    #[cold]
-    pub(super) fn request_pulled(&mut self, slot: u32, well: bool) {
-        let (id, peer) = (self.ops.id(slot), self.ops.at(slot).peer);
-        let memory = self.ops.remove(slot);
-        let pulled = |late: &Late| matches!(late.request, Request::Pulled(of) if of == id);
-        let Some(at) = self.remote.late.iter().position(pulled) else { return };
-        if well {
-            let mut bytes = vec![0; memory.len()];
-            memory.read(0, &mut bytes);
-            self.remote.late[at].request = Request::There(bytes);
-        } else {
-            self.remote.late.remove(at);
-        }
-        while let Some(Late { envelope, request, .. }) = self.remote.next_late(peer) {
-            match request {
-                Request::There(bytes) => {
-                    let answer = self.remote.take(&mut self.ops, peer, &envelope, &bytes);
-                    self.answer(peer, answer);
-                }
-                Request::Long { len, ticket } => self.land(peer, envelope.tag, len, ticket),
-                Request::Pulled(_) => {}
-            }
-        }
-    }
-
-    fn land(&mut self, peer: PeerId, op: u64, len: usize, ticket: Ticket) {
+    pub(super) fn land(&mut self, peer: PeerId, op: u64, len: usize, ticket: Ticket) {
         let rights = Rights { get: false, put: true };
         let (memory, landing) = match self.remote.expected(peer, op) {
             Some(Setup { spot, along, .. }) => {
@@ -405,8 +330,9 @@ impl EndpointWork {
         self.device.pull(peer, ticket, memory, id);
     }
 
-    /// A long put is there.
-    pub(super) fn landed(&mut self, slot: u32) {
+    /// A long put is there, or (`!well`) cannot be had from its sender, who is told so: if it
+    /// lives, it waits for an answer.
+    pub(super) fn landed(&mut self, slot: u32, well: bool) {
         let op = self.ops.at(slot);
         let peer = op.peer;
         let len = op.buf.len();
@@ -417,6 +343,7 @@ impl EndpointWork {
         self.remote.bytes.clear();
         let Landing { answer, refusal, key, along } = *landing;
         let seen = Seen { access: Access::Put, key, len };
+        let refusal = if well { refusal } else { refusal.or(Some(Refusal::Lost)) };
         let result = self.remote.noted(&mut self.ops, peer, refusal.map_or(Ok(seen), Err), along);
         self.answer(peer, Answer::Code(answer, result));
     }

@@ -25,6 +25,14 @@ use crate::station::Work;
 /// Bytes of unexpected messages that are stored before their senders are asked to announce instead.
 const UNEXPECTED_MAX: usize = 64 << 20;
 
+/// Bytes that a peer may still send after it was asked to announce, before it is expelled: many
+/// times what a ring, or the credit of a connection, lets it have under way.
+pub(super) const HELD_MAX: usize = 16 << 20;
+
+/// Why it is.
+pub(super) const UNRULY: &str = "it was asked to announce its messages, for many wait here to be \
+     received, and goes on sending them: is Weft the same on all nodes?";
+
 /// Bytes that an unexpected message is counted with besides its payload.
 const UNEXPECTED_OVERHEAD: usize = 96;
 
@@ -68,7 +76,8 @@ pub(super) struct EndpointWork {
     pub(super) ops: Ops,
     pub(super) queues: Vec<Queue>,
     unexpected_bytes: usize,
-    held: Vec<PeerId>,
+    /// Who was asked to announce, and what has come from it since.
+    held: Vec<(PeerId, usize)>,
     pub(super) spare: Vec<Vec<u8>>,
     pub(super) dead: Vec<(PeerId, Error)>,
     /// Processes besides this one.
@@ -242,12 +251,34 @@ impl EndpointWork {
             Unexpected::Stored { payload, .. } => payload.len(),
             Unexpected::Announced { .. } => 0,
         };
+        let announced = matches!(message, Unexpected::Announced { .. });
         self.unexpected_bytes += stored + UNEXPECTED_OVERHEAD;
         self.matcher.keep(arrival, message);
-        if self.unexpected_bytes > UNEXPECTED_MAX && !self.held.contains(&arrival.source) {
-            self.held.push(arrival.source);
-            self.device.hold(arrival.source, true);
+        if self.unexpected_bytes > UNEXPECTED_MAX && !announced {
+            self.ask_to_announce(arrival.source, stored + UNEXPECTED_OVERHEAD);
         }
+    }
+
+    /// Memory for unexpected messages is short, and a peer has sent one more.
+    #[cold]
+    fn ask_to_announce(&mut self, peer: PeerId, bytes: usize) {
+        match self.held.iter_mut().find(|(held, _)| *held == peer) {
+            Some((_, since)) => {
+                *since += bytes;
+                if *since > HELD_MAX {
+                    self.device.expel(peer, UNRULY);
+                }
+            }
+            None => {
+                self.held.push((peer, 0));
+                self.device.hold(peer, true);
+            }
+        }
+    }
+
+    /// Whether a peer is asked to announce its messages.
+    pub(super) fn holds(&self, peer: PeerId) -> bool {
+        self.held.iter().any(|(held, _)| *held == peer) || self.remote.late.holds(peer)
     }
 
     /// No longer counts an unexpected message, and lets the senders go on when enough have left.
@@ -258,8 +289,10 @@ impl EndpointWork {
         };
         self.unexpected_bytes -= payload + UNEXPECTED_OVERHEAD;
         if !self.held.is_empty() && self.unexpected_bytes < UNEXPECTED_MAX / 2 {
-            for peer in std::mem::take(&mut self.held) {
-                self.device.hold(peer, false);
+            for (peer, _) in std::mem::take(&mut self.held) {
+                if !self.holds(peer) {
+                    self.device.hold(peer, false);
+                }
             }
         }
     }
@@ -399,9 +432,14 @@ impl EndpointWork {
         self.unexpected_bytes
     }
 
-    /// Whether sends to this peer still wait for room.
+    /// Whether sends to this peer, other than answers, still wait for room.
     pub(super) fn has_waiting_for(&self, peer: PeerId) -> bool {
-        self.queues.iter().any(|q| q.peer == peer)
+        self.waits(peer, false)
+    }
+
+    /// Whether sends to this peer, answers or others, still wait for room.
+    pub(super) fn waits(&self, peer: PeerId, answers: bool) -> bool {
+        self.queues.iter().any(|q| q.peer == peer && q.answers == answers)
     }
 
     /// Whether sends still wait for room.

@@ -386,6 +386,10 @@ impl Device for Ether {
         withdrawn
     }
 
+    fn expel(&mut self, peer: PeerId, why: &'static str) {
+        self.engine.expel(peer, why);
+    }
+
     fn hold(&mut self, peer: PeerId, hold: bool) {
         let now = self.read_clock();
         self.engine.hold(now, peer, hold);

@@ -67,6 +67,8 @@ pub(crate) enum Refusal {
     Nonsense = 4,
     /// It is one of several that are one operation, and there are too many such.
     Shares = 5,
+    /// Its bytes could not be had from the asker.
+    Lost = 6,
 }
 
 impl Refusal {
@@ -77,6 +79,7 @@ impl Refusal {
             2 => Refusal::Bounds,
             3 => Refusal::Rights,
             5 => Refusal::Shares,
+            6 => Refusal::Lost,
             _ => Refusal::Nonsense,
         }
     }
@@ -90,6 +93,10 @@ impl Refusal {
             Refusal::Shares => {
                 "too many operations of several requests each have begun there and not ended: wait \
                  for some before more are begun"
+            }
+            Refusal::Lost => {
+                "the bytes could not be read from this process's memory: was it freed or unmapped \
+                 before the operation had ended?"
             }
             Refusal::Nonsense => "the request cannot be read: is Weft the same on all nodes?",
         }

@@ -475,7 +475,7 @@ fn fuzzed_listeners_at_the_port_of_a_peer() {
 fn a_peer_that_announces_and_never_reads_is_given_up() {
     let mut world = World::new();
     world.meet();
-    for number in 0..2000 {
+    for number in 0..4 * OFFERS {
         if world.dead {
             return;
         }
@@ -485,6 +485,21 @@ fn a_peer_that_announces_and_never_reads_is_given_up() {
         world.poll();
     }
     panic!("{} answers wait for it", world.shm.peers[0].line.as_ref().unwrap().backlog.len());
+}
+
+#[test]
+fn a_peer_that_has_more_announcements_than_places_is_given_up() {
+    let mut world = World::new();
+    world.meet();
+    world.announce((7, 0), 100, 0, &[]);
+    world.announce((8, 0), 100, 0, &[]);
+    world.poll();
+    world.poll();
+    assert_eq!((world.waiting.len(), world.dead), (2, false));
+    // The same place, which was neither asked for nor given back.
+    world.announce((7, 1), 100, 0, &[]);
+    world.poll();
+    assert!(world.dead);
 }
 
 #[test]

@@ -23,8 +23,15 @@ use super::help::Pieces;
 use super::item::OfferId;
 use crate::error::Error;
 
-/// Announcements to one peer that can be on their way at a time.
-pub(super) const OFFERS: usize = 256;
+/// Announcements to one peer that it may not have asked for: more wait for room, and with them all
+/// that comes after them. A program may have that many large sends under way, say something small
+/// in addition, and be answered before one of them is received. Only the words that are used take
+/// memory.
+pub(super) const OFFERS: usize = 16 << 10;
+
+/// Of these, so many are for what the peer has asked for by a message, so that it gets that
+/// whatever else it does not ask for.
+pub(super) const ANSWERS: usize = 1024;
 
 const TURN: usize = 2 * LINE;
 

@@ -422,6 +422,12 @@ impl Device for Shm {
         self.withdraw_in(peer, op)
     }
 
+    fn expel(&mut self, peer: PeerId, why: &'static str) {
+        if let Some(at) = self.at(peer) {
+            self.bury(at, why);
+        }
+    }
+
     fn hold(&mut self, peer: PeerId, hold: bool) {
         let Some(at) = self.at(peer) else { return };
         let peer = &mut self.peers[at];

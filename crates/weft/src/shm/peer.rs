@@ -12,7 +12,7 @@ use weft_wire::{Address, OpId, PeerId};
 
 use super::connect::Dial;
 use super::hello::{MAX_LEN, Packet};
-use super::inbox::{OFFERS, Shared};
+use super::inbox::{ANSWERS, OFFERS, Shared};
 use super::item::{self, Announcement, OfferId};
 use super::region::Mapped;
 use crate::error::Error;
@@ -262,56 +262,99 @@ pub(super) struct Offer {
     turn: u32,
 }
 
+/// A place for an announcement.
+enum Slot {
+    Free,
+    Used(Offer),
+    /// Taken back, under this turn; the peer has not yet said that it has learnt of it.
+    Withdrawn(u32),
+}
+
 /// Announcements to one peer.
 #[derive(Default)]
 pub(super) struct Offers {
-    slots: Vec<Option<Offer>>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
     turn: u32,
+    /// Places with an offer.
+    used: u32,
 }
 
 impl Offers {
-    /// A place for one more; `None` when all are used.
-    pub(super) fn place(&mut self) -> Option<OfferId> {
-        if self.slots.is_empty() {
-            self.slots.resize_with(OFFERS, || None);
-            self.free = (0..OFFERS as u32).rev().collect();
+    /// A place for one more; `None` when all are used that are for such a one.
+    pub(super) fn place(&mut self, answer: bool) -> Option<OfferId> {
+        let most = if answer { OFFERS } else { OFFERS - ANSWERS };
+        if self.slots.len() - self.free.len() >= most {
+            return None;
         }
-        let slot = *self.free.last()?;
+        let slot = self.free.last().copied().unwrap_or(self.slots.len() as u32);
         Some(OfferId { slot, turn: self.turn })
     }
 
     /// Uses the place that [`Offers::place`] gave last.
     pub(super) fn put(&mut self, op: OpId, payload: &Buf) {
-        if let Some(slot) = self.free.pop() {
-            let offer = Offer { op, payload: payload.clone(), turn: self.turn };
-            self.slots[slot as usize] = Some(offer);
-            self.turn = self.turn.wrapping_add(1);
+        let offer = Slot::Used(Offer { op, payload: payload.clone(), turn: self.turn });
+        match self.free.pop() {
+            Some(slot) => self.slots[slot as usize] = offer,
+            None => self.slots.push(offer),
         }
+        self.turn = self.turn.wrapping_add(1);
+        self.used += 1;
     }
 
     pub(super) fn get(&self, id: OfferId) -> Option<&Offer> {
-        self.slots.get(id.slot as usize)?.as_ref().filter(|o| o.turn == id.turn)
+        match self.slots.get(id.slot as usize)? {
+            Slot::Used(offer) if offer.turn == id.turn => Some(offer),
+            _ => None,
+        }
     }
 
     pub(super) fn remove(&mut self, id: OfferId) -> Option<Offer> {
         self.get(id)?;
+        self.used -= 1;
         self.free.push(id.slot);
-        self.slots[id.slot as usize].take()
+        match std::mem::replace(&mut self.slots[id.slot as usize], Slot::Free) {
+            Slot::Used(offer) => Some(offer),
+            _ => None,
+        }
+    }
+
+    /// Gives an offer up whose announcement the peer may still have: its place is used again only
+    /// when the peer says that it has not. So a peer never has more announcements than places.
+    pub(super) fn withdraw(&mut self, id: OfferId) {
+        if self.get(id).is_some() {
+            self.used -= 1;
+            self.slots[id.slot as usize] = Slot::Withdrawn(id.turn);
+        }
+    }
+
+    /// The peer has learnt that an announcement was taken back.
+    pub(super) fn forgotten(&mut self, id: OfferId) {
+        if let Some(slot @ &mut Slot::Withdrawn(turn)) = self.slots.get_mut(id.slot as usize)
+            && turn == id.turn
+        {
+            *slot = Slot::Free;
+            self.free.push(id.slot);
+        }
     }
 
     pub(super) fn find(&self, op: OpId) -> Option<OfferId> {
-        let slot = self.slots.iter().position(|o| o.as_ref().is_some_and(|o| o.op == op))?;
-        let turn = self.slots[slot].as_ref()?.turn;
-        Some(OfferId { slot: slot as u32, turn })
+        self.slots.iter().enumerate().find_map(|(slot, place)| match place {
+            Slot::Used(o) if o.op == op => Some(OfferId { slot: slot as u32, turn: o.turn }),
+            _ => None,
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.free.len() == self.slots.len()
+        self.used == 0
     }
 
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Offer> {
         self.free.clear();
-        std::mem::take(&mut self.slots).into_iter().flatten()
+        self.used = 0;
+        std::mem::take(&mut self.slots).into_iter().filter_map(|slot| match slot {
+            Slot::Used(offer) => Some(offer),
+            _ => None,
+        })
     }
 }

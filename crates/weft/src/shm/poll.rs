@@ -153,7 +153,7 @@ impl Shm {
     }
 
     /// Pulls and pieces may have left control items behind for want of room.
-    fn count_backlogs(&mut self) {
+    pub(super) fn count_backlogs(&mut self) {
         let full = |p: &&super::peer::Peer| p.line.as_ref().is_some_and(|l| !l.backlog.is_empty());
         self.backlogs = self.peers.iter().filter(full).count();
     }
@@ -360,18 +360,27 @@ impl Shm {
     /// Makes an announcement the current event, unless it was withdrawn.
     fn take_announcement(&mut self, at: usize) -> bool {
         let peer = &mut self.peers[at];
-        let Some(line) = &peer.line else { return false };
+        let Some(line) = &mut peer.line else { return false };
         let Some(a) = Announcement::decode(line.ends.payload()) else {
             self.bury(at, "it sends an announcement that is none");
             return self.next_queued();
         };
-        if a.id.slot as usize >= super::inbox::OFFERS || !line.inbox.is_offered(a.id) {
+        let (slot, len, ticket) = (a.id.slot as usize, a.len, Ticket(a.id.pack()));
+        if slot >= super::inbox::OFFERS {
             return false;
         }
-        if peer.arrivals.is_empty() {
-            peer.arrivals.resize(super::inbox::OFFERS, None);
+        if peer.arrivals.get(slot).is_some_and(Option::is_some) {
+            self.bury(at, "it announces a message in the place of one that was not asked for yet");
+            return self.next_queued();
         }
-        let (slot, len, ticket) = (a.id.slot as usize, a.len, Ticket(a.id.pack()));
+        if !line.inbox.is_offered(a.id) {
+            line.post(Post::done(a.id, false));
+            self.count_backlogs();
+            return false;
+        }
+        if peer.arrivals.len() <= slot {
+            peer.arrivals.resize(slot + 1, None);
+        }
         peer.arrivals[slot] = Some(a);
         self.current = Current::Announced { at, len, ticket };
         self.count.received += 1;

@@ -113,7 +113,12 @@ impl Shm {
             return self.queued.push_back(Queued::Failed(op, error));
         };
         // From here on the sender cannot take it back.
-        let Some(announcement) = announcement.filter(|a| line.inbox.take(a.id)) else {
+        let taken = announcement.map(|a| if line.inbox.take(a.id) { Ok(a) } else { Err(a.id) });
+        let Some(Ok(announcement)) = taken else {
+            if let Some(Err(id)) = taken {
+                line.post(Post::done(id, false));
+                self.count_backlogs();
+            }
             return self.queued.push_back(Queued::Failed(op, Error::Withdrawn { peer }));
         };
         let want = usize::try_from(announcement.len).map_or(into.len(), |len| len.min(into.len()));
@@ -238,7 +243,8 @@ impl Shm {
     /// The receiver has pulled one of our messages.
     pub(super) fn on_done(&mut self, at: usize, head: Head) {
         let peer = &mut self.peers[at];
-        let Some(offer) = peer.offers.remove(OfferId::unpack(head.0)) else { return };
+        let id = OfferId::unpack(head.0);
+        let Some(offer) = peer.offers.remove(id) else { return peer.offers.forgotten(id) };
         let event = if head.1 == 1 {
             Queued::Done(offer.op)
         } else {

@@ -2,7 +2,7 @@
 
 use weft_ring::{Head, Refused};
 use weft_sys::buf::Buf;
-use weft_wire::{Envelope, OpId, PeerId};
+use weft_wire::{Envelope, Kind, OpId, PeerId};
 
 use super::item::{self, Announcement, MAX_PIECES, OfferId};
 use super::peer::{Line, State};
@@ -171,7 +171,7 @@ impl Shm {
     ) -> Result<(), SendError> {
         self.reserved = usize::MAX;
         let at = self.way_to(peer, false)?;
-        let Some(id) = self.peers[at].offers.place() else {
+        let Some(id) = self.peers[at].offers.place(envelope.kind == Kind::ANSWER) else {
             // The peer rings when it has pulled one of them; no room in the ring is waited for.
             self.count.full += 1;
             return Err(SendError::Full);
@@ -216,7 +216,7 @@ impl Shm {
         let (Some(id), Some(line)) = (peer.offers.find(op), &peer.line) else { return false };
         let withdrawn = line.outbox.withdraw(id);
         if withdrawn {
-            peer.offers.remove(id);
+            peer.offers.withdraw(id);
         }
         withdrawn
     }
