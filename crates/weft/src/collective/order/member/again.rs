@@ -1,5 +1,5 @@
-//! What a member does when nothing has come for a time: it says and asks again, and in a takeover it
-//! holds those for gone who keep it waiting.
+//! What a member does when nothing has come for a time: it says and asks again, and in a takeover
+//! it holds those for gone who keep it waiting.
 
 use super::super::super::broadcast::To;
 use super::super::{DOUBLINGS_MAX, REPAIR_MAX};
