@@ -176,9 +176,6 @@ fn bcast_by_weft(
     comm: Handle,
 ) -> Option<c_int> {
     let (comm, datatype) = (library.handle(comm), library.handle(datatype));
-    if !library.is_comm(comm) {
-        return None;
-    }
     let data = Elements { at: buffer, count, datatype };
     let len = data.len(library, comm)?;
     if !broadcast_range(library.brand).contains(&len) {

@@ -285,6 +285,9 @@ impl Library {
     /// of it: the program would hear of an error twice. (What fails on it in another thread at that
     /// moment comes back there as a code.) `None`: the communicator is none.
     pub fn quietly(&self, comm: Handle, call: impl FnOnce() -> c_int) -> Option<c_int> {
+        if !self.is_comm(comm) {
+            return None;
+        }
         let (f, mut handler) = (&self.f, 0);
         // SAFETY: places for handles; the library checks the communicator.
         unsafe {

@@ -18,8 +18,9 @@ use std::time::Instant;
 
 use crate::buf::Buf;
 
-/// Shorter copies go through the cache: they are done before the difference shows.
-pub const MIN: usize = 1 << 10;
+/// Shorter copies go through the cache: they are done before the difference shows. Where there is
+/// no other way, so do all.
+pub const MIN: usize = if cfg!(target_arch = "x86_64") { 1 << 10 } else { usize::MAX };
 
 const LINE: usize = 64;
 
@@ -55,7 +56,7 @@ impl Copier {
     #[inline]
     pub fn copy(&mut self, from: &[u8], into: &mut [u8]) {
         let into = &mut into[..from.len()];
-        if from.len() < MIN || !cfg!(target_arch = "x86_64") {
+        if from.len() < MIN {
             return into.copy_from_slice(from);
         }
         self.long(from.len(), |past| match past {
@@ -67,7 +68,7 @@ impl Copier {
     /// As [`Buf::read`].
     #[inline]
     pub fn read(&mut self, from: &Buf, offset: usize, into: &mut [u8]) -> usize {
-        if into.len() < MIN || !cfg!(target_arch = "x86_64") {
+        if into.len() < MIN {
             return from.read(offset, into);
         }
         self.long(into.len(), |past| match past {

@@ -68,8 +68,7 @@ impl NetNs {
     /// # Errors
     /// When the kernel does not tell.
     pub fn id(&self) -> io::Result<NsId> {
-        let stat = rustix::fs::fstat(&self.file)?;
-        Ok(NsId { dev: stat.st_dev, ino: stat.st_ino })
+        Ok(ns_id(rustix::fs::fstat(&self.file)?))
     }
 
     /// Runs `work` on a thread of its own inside the namespace: sockets that it opens belong to the
@@ -89,6 +88,11 @@ impl AsFd for NetNs {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// What the kernel tells of a namespace's file says which one it is.
+fn ns_id(stat: rustix::fs::Stat) -> NsId {
+    NsId { dev: stat.st_dev, ino: stat.st_ino }
 }
 
 fn on_own_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
@@ -159,9 +163,8 @@ impl Enter {
 /// Whether this is the user namespace that the process is in, as on the way from one node of a
 /// cluster to another: the kernel refuses to have it enter that again.
 fn is_own_user_ns(user: &OwnedFd) -> bool {
-    let (own, other) = (rustix::fs::stat(c"/proc/self/ns/user"), rustix::fs::fstat(user));
-    let (Ok(own), Ok(other)) = (own, other) else { return false };
-    (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino)
+    let own = rustix::fs::stat(c"/proc/self/ns/user").map(ns_id);
+    own.is_ok() && own == rustix::fs::fstat(user).map(ns_id)
 }
 
 /// Mounts a /sys that shows the interfaces of the network namespace, and the control groups in it

@@ -68,5 +68,6 @@ pub mod shm;
 pub mod survey;
 pub mod wireup;
 
+mod held;
 mod patience;
 mod station;

@@ -94,8 +94,10 @@ impl Provider {
         let io = |doing: &str| MpiError::io(format!("{doing} {}", file.display()));
         let file = fs::canonicalize(file).map_err(io("find"))?;
         // libfabric loads whatever has such a name there, and of two Wefts the first that it meets.
-        let others = |parent: &Path| NAMES.map(|name| parent.join(name)).into_iter();
-        let alone = |parent: &Path| others(parent).all(|other| other == file || !other.exists());
+        let alone = |parent: &Path| {
+            let mut all = NAMES.iter().map(|name| parent.join(name));
+            all.all(|other| other == file || !other.exists())
+        };
         let right = file.to_string_lossy().ends_with("-fi.so");
         let directory = match file.parent() {
             Some(parent) if right && alone(parent) => parent.to_path_buf(),

@@ -39,7 +39,7 @@ const HEAD: usize = HEADERS + 256;
 /// KiB is to fit: a frame that does not costs a system call more, and a copy of what describes it
 /// (4 KiB there and back 9.5 us, so 7.0).
 const RING_FRAMES: usize = 512;
-const RING_BYTES: usize = HEADERS + 256 + (4 << 10);
+const RING_BYTES: usize = HEAD + (4 << 10);
 
 /// Where the frame is that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

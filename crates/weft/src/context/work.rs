@@ -6,6 +6,7 @@ use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use crate::device::{Device, Event, SendError};
 use crate::error::Error;
+use crate::held::Held;
 use crate::station::Work;
 
 /// Bytes of messages that the tender puts aside before it asks the peers to hold.
@@ -29,11 +30,7 @@ pub(crate) enum Early {
     Announced { peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket },
 }
 
-/// Bytes that a peer may still send after it was asked to hold, before it is expelled: many times
-/// what a ring, or the credit of a connection, lets it have under way.
-const HELD_MAX: usize = 16 << 20;
-
-/// Why it is.
+/// Why a peer is expelled.
 const UNRULY: &str = "it was asked to send nothing for a while, for much waits here to be taken, \
      and goes on: is Weft the same on all nodes?";
 
@@ -65,9 +62,8 @@ pub(super) struct ContextWork {
     stash_bytes: usize,
     /// Whether nobody takes messages any more.
     left: bool,
-    /// Peers that were asked to hold because too much of theirs is here, and what has come from
-    /// each since.
-    held: Vec<(PeerId, usize)>,
+    /// Peers that were asked to hold because too much of theirs is here.
+    held: Held,
     errors: VecDeque<Error>,
     pub(super) dead: Vec<(PeerId, Error)>,
     pub(super) early: Vec<Early>,
@@ -83,7 +79,7 @@ impl ContextWork {
             stash: VecDeque::new(),
             stash_bytes: 0,
             left: false,
-            held: Vec::new(),
+            held: Held::default(),
             errors: VecDeque::new(),
             dead: Vec::new(),
             early: Vec::new(),
@@ -120,7 +116,7 @@ impl ContextWork {
         if self.stash.is_empty() {
             // What is for an endpoint stays.
             let early = self.early.len() >= EARLY_MANY;
-            for (peer, _) in std::mem::take(&mut self.held) {
+            for peer in self.held.take() {
                 if !early || !self.early.iter().any(|early| early.peer() == peer) {
                     self.device.hold(peer, false);
                 }
@@ -171,24 +167,7 @@ impl ContextWork {
             self.errors.push_back(Error::NotAContext { peer });
         }
         if self.early.len() >= EARLY_MANY {
-            self.hold(peer, bytes);
-        }
-    }
-
-    /// Asks a peer to hold, of which these bytes have come; expels one that goes on all the same.
-    #[cold]
-    fn hold(&mut self, peer: PeerId, bytes: usize) {
-        match self.held.iter_mut().find(|(held, _)| *held == peer) {
-            Some((_, since)) => {
-                *since += bytes;
-                if *since > HELD_MAX {
-                    self.device.expel(peer, UNRULY);
-                }
-            }
-            None => {
-                self.held.push((peer, 0));
-                self.device.hold(peer, true);
-            }
+            self.held.ask(&mut *self.device, peer, bytes, UNRULY);
         }
     }
 
@@ -260,7 +239,7 @@ impl ContextWork {
         self.stash_bytes += bytes;
         self.stash.push_back(Stashed { peer, envelope, payload });
         if self.stash_bytes > STASH_MAX {
-            self.hold(peer, bytes);
+            self.held.ask(&mut *self.device, peer, bytes, UNRULY);
         }
     }
 }
@@ -301,6 +280,7 @@ impl Work for ContextWork {
 mod tests {
     use super::*;
     use crate::address::Address;
+    use crate::held::HELD_MAX;
     use crate::loopback::{Loopback, QUEUE_MAX};
     use crate::script::{EAGER_MAX, Heard, Script};
 
@@ -316,7 +296,7 @@ mod tests {
         let mut work = ContextWork::new(Box::new(device), 0);
         while work.tend(0) {}
         assert_eq!(work.stash.len(), QUEUE_MAX);
-        assert!(work.held.iter().any(|(peer, _)| *peer == PeerId(0)));
+        assert!(work.held.has(PeerId(0)));
         (0..QUEUE_MAX).for_each(|_| assert!(work.advance(0).is_some_and(|m| m.is_ok())));
         assert!(work.advance(0).is_none() && work.held.is_empty() && work.stash_bytes == 0);
     }

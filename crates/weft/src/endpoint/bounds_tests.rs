@@ -9,8 +9,9 @@ use weft_wire::{Envelope, Kind, Ticket};
 use super::late::{ANSWERS_MAX, LATE_MAX};
 use super::ops::Owner;
 use super::turn_tests::*;
-use super::work::{EndpointWork, HELD_MAX};
+use super::work::EndpointWork;
 use super::*;
+use crate::held::HELD_MAX;
 use crate::remote::{Refusal, Rights, Spot};
 use crate::script::{EAGER_MAX, Heard, PEER, Script, Seen};
 

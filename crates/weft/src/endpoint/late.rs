@@ -13,7 +13,8 @@ use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
 
 use super::ops::{Owner, State};
 use super::serve::{Answer, REQUEST_MAX};
-use super::work::{EndpointWork, HELD_MAX, UNRULY};
+use super::work::{EndpointWork, UNRULY};
+use crate::held::HELD_MAX;
 use crate::remote::Refusal;
 
 /// Bytes of one peer's waiting requests, bookkeeping included, from which on more of them stay at

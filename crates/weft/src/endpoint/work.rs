@@ -20,16 +20,13 @@ use crate::context::Early;
 use crate::device::Device;
 use crate::error::Error;
 use crate::group::Groups;
+use crate::held::Held;
 use crate::station::Work;
 
 /// Bytes of unexpected messages that are stored before their senders are asked to announce instead.
 const UNEXPECTED_MAX: usize = 64 << 20;
 
-/// Bytes that a peer may still send after it was asked to announce, before it is expelled: many
-/// times what a ring, or the credit of a connection, lets it have under way.
-pub(super) const HELD_MAX: usize = 16 << 20;
-
-/// Why it is.
+/// Why a peer is expelled.
 pub(super) const UNRULY: &str = "it was asked to announce its messages, for many wait here to be \
      received, and goes on sending them: is Weft the same on all nodes?";
 
@@ -76,8 +73,8 @@ pub(super) struct EndpointWork {
     pub(super) ops: Ops,
     pub(super) queues: Vec<Queue>,
     unexpected_bytes: usize,
-    /// Who was asked to announce, and what has come from it since.
-    held: Vec<(PeerId, usize)>,
+    /// Who was asked to announce.
+    held: Held,
     pub(super) spare: Vec<Vec<u8>>,
     pub(super) dead: Vec<(PeerId, Error)>,
     /// Processes besides this one.
@@ -119,7 +116,7 @@ impl EndpointWork {
             ops: Ops::default(),
             queues: Vec::new(),
             unexpected_bytes: 0,
-            held: Vec::new(),
+            held: Held::default(),
             spare: Vec::new(),
             dead,
             others,
@@ -255,30 +252,14 @@ impl EndpointWork {
         self.unexpected_bytes += stored + UNEXPECTED_OVERHEAD;
         self.matcher.keep(arrival, message);
         if self.unexpected_bytes > UNEXPECTED_MAX && !announced {
-            self.ask_to_announce(arrival.source, stored + UNEXPECTED_OVERHEAD);
-        }
-    }
-
-    /// Memory for unexpected messages is short, and a peer has sent one more.
-    #[cold]
-    fn ask_to_announce(&mut self, peer: PeerId, bytes: usize) {
-        match self.held.iter_mut().find(|(held, _)| *held == peer) {
-            Some((_, since)) => {
-                *since += bytes;
-                if *since > HELD_MAX {
-                    self.device.expel(peer, UNRULY);
-                }
-            }
-            None => {
-                self.held.push((peer, 0));
-                self.device.hold(peer, true);
-            }
+            let bytes = stored + UNEXPECTED_OVERHEAD;
+            self.held.ask(&mut *self.device, arrival.source, bytes, UNRULY);
         }
     }
 
     /// Whether a peer is asked to announce its messages.
     pub(super) fn holds(&self, peer: PeerId) -> bool {
-        self.held.iter().any(|(held, _)| *held == peer) || self.remote.late.holds(peer)
+        self.held.has(peer) || self.remote.late.holds(peer)
     }
 
     /// No longer counts an unexpected message, and lets the senders go on when enough have left.
@@ -289,7 +270,7 @@ impl EndpointWork {
         };
         self.unexpected_bytes -= payload + UNEXPECTED_OVERHEAD;
         if !self.held.is_empty() && self.unexpected_bytes < UNEXPECTED_MAX / 2 {
-            for (peer, _) in std::mem::take(&mut self.held) {
+            for peer in self.held.take() {
                 if !self.holds(peer) {
                     self.device.hold(peer, false);
                 }

@@ -270,6 +270,15 @@ enum Slot {
     Withdrawn(u32),
 }
 
+impl Slot {
+    fn offer(self) -> Option<Offer> {
+        match self {
+            Slot::Used(offer) => Some(offer),
+            _ => None,
+        }
+    }
+}
+
 /// Announcements to one peer.
 #[derive(Default)]
 pub(super) struct Offers {
@@ -313,10 +322,7 @@ impl Offers {
         self.get(id)?;
         self.used -= 1;
         self.free.push(id.slot);
-        match std::mem::replace(&mut self.slots[id.slot as usize], Slot::Free) {
-            Slot::Used(offer) => Some(offer),
-            _ => None,
-        }
+        std::mem::replace(&mut self.slots[id.slot as usize], Slot::Free).offer()
     }
 
     /// Gives an offer up whose announcement the peer may still have: its place is used again only
@@ -352,9 +358,6 @@ impl Offers {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Offer> {
         self.free.clear();
         self.used = 0;
-        std::mem::take(&mut self.slots).into_iter().filter_map(|slot| match slot {
-            Slot::Used(offer) => Some(offer),
-            _ => None,
-        })
+        std::mem::take(&mut self.slots).into_iter().filter_map(Slot::offer)
     }
 }

@@ -113,9 +113,9 @@ impl Shm {
             return self.queued.push_back(Queued::Failed(op, error));
         };
         // From here on the sender cannot take it back.
-        let taken = announcement.map(|a| if line.inbox.take(a.id) { Ok(a) } else { Err(a.id) });
-        let Some(Ok(announcement)) = taken else {
-            if let Some(Err(id)) = taken {
+        let has_come = announcement.is_some();
+        let Some(announcement) = announcement.filter(|a| line.inbox.take(a.id)) else {
+            if has_come {
                 line.post(Post::done(id, false));
                 self.count_backlogs();
             }

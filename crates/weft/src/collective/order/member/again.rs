@@ -1,40 +1,40 @@
 //! What a member does when nothing has come for a time: it says and asks again, and in a takeover
 //! it holds those for gone who keep it waiting.
 
-use super::super::super::broadcast::To;
-use super::super::{DOUBLINGS_MAX, REPAIR_MAX};
 use super::{Member, Out};
+use crate::collective::broadcast::To;
+use crate::collective::order::{DOUBLINGS_MAX, REPAIR_MAX};
 
 /// Who is overdue is given one part of its time in so many more.
 const GRACE: u64 = 8;
 
 /// What was asked for, or sent, so often goes for [`To::Surely`].
-pub(in super::super) const TRIES: u32 = 3;
+pub(in crate::collective::order) const TRIES: u32 = 3;
 
 /// Something that is done again after a time without progress.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in super::super) struct Retry {
-    pub(in super::super) at: Option<u64>,
-    pub(in super::super) tries: u32,
+pub(in crate::collective::order) struct Retry {
+    pub(in crate::collective::order) at: Option<u64>,
+    pub(in crate::collective::order) tries: u32,
 }
 
 impl Retry {
     /// Sets it if it is not set.
-    pub(in super::super) fn set(&mut self, at: u64) {
+    pub(in crate::collective::order) fn set(&mut self, at: u64) {
         self.at.get_or_insert(at);
     }
 
     /// Begins anew: there is progress.
-    pub(in super::super) fn restart(&mut self, at: u64) {
+    pub(in crate::collective::order) fn restart(&mut self, at: u64) {
         *self = Retry { at: Some(at), tries: 0 };
     }
 
-    pub(in super::super) fn clear(&mut self) {
+    pub(in crate::collective::order) fn clear(&mut self) {
         *self = Retry::default();
     }
 
     /// Whether its time has come; then the next time is set, each time twice as late.
-    pub(in super::super) fn due(&mut self, now_ns: u64, patience_ns: u64) -> bool {
+    pub(in crate::collective::order) fn due(&mut self, now_ns: u64, patience_ns: u64) -> bool {
         if self.at.is_none_or(|at| at > now_ns) {
             return false;
         }
