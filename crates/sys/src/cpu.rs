@@ -61,27 +61,24 @@ pub fn take_short_turns() -> io::Result<()> {
     }
 }
 
-/// Has the cache lines of `bytes` come while something else is done.
+/// Has a cache line come while something else is done. Whatever `at` points to, nothing is
+/// accessed.
 #[inline(always)]
-pub fn prefetch(bytes: &[u8]) {
-    const LINE: usize = 64;
-    for line in bytes.chunks(LINE) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint, which touches no memory; all x86-64 processors know it.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
-        }
-        #[cfg(target_arch = "aarch64")]
-        // SAFETY: a hint, which touches no memory, register or flag.
-        unsafe {
-            let at = line.as_ptr();
-            core::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at,
-                options(nostack, preserves_flags, readonly));
-        }
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        let _ = line;
+pub fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which touches no memory; all x86-64 processors know it.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a hint, which touches no memory, register or flag.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at,
+            options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
 }
 
 /// The processors that this thread may run on.

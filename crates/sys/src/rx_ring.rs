@@ -122,13 +122,15 @@ impl RxRing {
             self.status(self.at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
             (self.at, self.in_block) = self.after(self.at, self.in_block);
         }
+        // The lines that a small frame is in come with the status, not after it, and most often
+        // before: the kernel has written them by then, and still has to do with the frame's header
+        // (measured: a tenth of a microsecond of a message's way there and back).
+        self.prefetch(self.at + CACHE_LINE);
+        self.prefetch(self.at + 2 * CACHE_LINE);
         let status = self.status(self.at).load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // The lines that a small frame is in, which another core has just written, come while the
-        // header is looked at and the clock is read.
-        cpu::prefetch(self.bytes(self.at + CACHE_LINE, 2 * CACHE_LINE));
         self.losing |= status & libc::TP_STATUS_LOSING != 0;
         let header = self.header(self.at);
         let start = (header.tp_mac as usize).min(self.slot_len);
@@ -177,6 +179,12 @@ impl RxRing {
         // SAFETY: in bounds, as was just checked; aligned, for slots are multiples of 64 and the
         // mapping is page-aligned; the kernel's side accesses the word as one 32-bit unit.
         unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(at).cast()) }
+    }
+
+    /// Has a cache line of the ring come, whoever's it is.
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        cpu::prefetch(self.memory.as_ptr().wrapping_add(at));
     }
 
     /// The header of the slot at `at`, which the kernel has handed over.

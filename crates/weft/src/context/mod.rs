@@ -138,14 +138,13 @@ impl Context {
     /// that both send without receiving do not block each other.
     #[cold]
     fn wait_for_room(&self, peer: PeerId, len: usize) -> Result<message::Guard<'_>, Error> {
-        let ready = |work: &mut ContextWork, now_ns| {
+        let mut reserved = None;
+        let work = self.station().wait_until(None, |work, now_ns| {
             work.tend(now_ns);
-            work.reserve(peer, len)
-        };
-        let (work, reserved) = self
-            .station()
-            .wait_locked(None, ready)
-            .expect("a wait without a limit ends with something");
+            reserved = work.reserve(peer, len);
+            reserved.is_some()
+        });
+        let (work, reserved) = work.zip(reserved).expect("a wait without a limit ends");
         reserved.map(|()| work)
     }
 
@@ -192,11 +191,11 @@ impl Context {
     pub fn try_recv(&mut self) -> Result<Option<Message<'_>>, Error> {
         let now_ns = now_ns();
         let mut work = self.station().lock();
-        match work.advance(now_ns) {
-            None => Ok(None),
-            Some(Err(error)) => Err(error),
-            Some(Ok(())) => Ok(Some(Message::new(work))),
+        if !work.advance(now_ns) {
+            return Ok(None);
         }
+        work.found()?;
+        Ok(Some(Message::new(work)))
     }
 
     /// The next message; waits for it.
@@ -217,12 +216,12 @@ impl Context {
 
     #[inline]
     fn recv_within(&self, timeout_ns: Option<u64>) -> Result<Message<'_>, Error> {
-        let found = self.station().wait_locked(timeout_ns, |work, now| work.advance(now));
-        match found {
-            Some((work, Ok(()))) => Ok(Message::new(work)),
-            Some((_, Err(error))) => Err(error),
-            None => Err(Error::TimedOut { after_ns: timeout_ns.unwrap_or(0) }),
-        }
+        let found = self.station().wait_until(timeout_ns, ContextWork::advance);
+        let Some(mut work) = found else {
+            return Err(Error::TimedOut { after_ns: timeout_ns.unwrap_or(0) });
+        };
+        work.found()?;
+        Ok(Message::new(work))
     }
 
     /// Hands everything that waits for company to the medium now.

@@ -87,30 +87,31 @@ impl ContextWork {
         }
     }
 
-    /// Gives the current message back and moves to the next; `None` when nothing is there.
+    /// Gives the current message back and moves to the next, or to an error, which
+    /// [`ContextWork::found`] gives; `false` when nothing is there.
     #[inline]
-    pub(super) fn advance(&mut self, now_ns: u64) -> Option<Result<(), Error>> {
+    pub(super) fn advance(&mut self, now_ns: u64) -> bool {
         if !self.stash.is_empty() || !self.errors.is_empty() {
             return self.advance_stash();
         }
         while self.device.poll(now_ns) {
             if self.look() {
                 self.current = Current::Device;
-                return Some(Ok(()));
+                return true;
             }
-            if let Some(error) = self.errors.pop_front() {
-                return Some(Err(error));
+            if !self.errors.is_empty() {
+                self.current = Current::Nowhere;
+                return true;
             }
         }
-        None
+        false
     }
 
     /// [`ContextWork::advance`] where the tender has put something aside.
     #[cold]
-    fn advance_stash(&mut self) -> Option<Result<(), Error>> {
-        let Some(stashed) = self.stash.pop_front() else {
-            return self.errors.pop_front().map(Err);
-        };
+    fn advance_stash(&mut self) -> bool {
+        self.current = Current::Nowhere;
+        let Some(stashed) = self.stash.pop_front() else { return !self.errors.is_empty() };
         self.stash_bytes -= stashed.payload.len() + STASH_OVERHEAD;
         self.current = Current::Stash(stashed);
         if self.stash.is_empty() {
@@ -122,7 +123,16 @@ impl ContextWork {
                 }
             }
         }
-        Some(Ok(()))
+        true
+    }
+
+    /// What [`ContextWork::advance`] has moved to: a message, or an error.
+    #[inline]
+    pub(super) fn found(&mut self) -> Result<(), Error> {
+        match self.current {
+            Current::Device | Current::Stash(_) => Ok(()),
+            Current::Nowhere => self.errors.pop_front().map_or(Ok(()), Err),
+        }
     }
 
     /// Looks at the device's current event: `true` for a message. The others are dealt with.
@@ -297,8 +307,8 @@ mod tests {
         while work.tend(0) {}
         assert_eq!(work.stash.len(), QUEUE_MAX);
         assert!(work.held.has(PeerId(0)));
-        (0..QUEUE_MAX).for_each(|_| assert!(work.advance(0).is_some_and(|m| m.is_ok())));
-        assert!(work.advance(0).is_none() && work.held.is_empty() && work.stash_bytes == 0);
+        (0..QUEUE_MAX).for_each(|_| assert!(work.advance(0) && work.found().is_ok()));
+        assert!(!work.advance(0) && work.held.is_empty() && work.stash_bytes == 0);
     }
 
     #[test]

@@ -38,8 +38,8 @@ impl EndpointWork {
                     }
                     None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
                     None if envelope.kind == Kind::GROUP => {
-                        self.groups.note(peer, payload);
-                        self.groups.take(&mut *self.device, peer);
+                        let noted = self.groups.note(peer, payload);
+                        self.groups.take(&mut *self.device, peer, noted);
                         self.pass_on();
                     }
                     None if envelope.kind == Kind::ANSWER => {
@@ -65,8 +65,8 @@ impl EndpointWork {
                 }
             }
             Event::Datagram { peer, bytes } => {
-                self.groups.note(peer, bytes);
-                self.groups.take(&mut *self.device, peer);
+                let noted = self.groups.note(peer, bytes);
+                self.groups.take(&mut *self.device, peer, noted);
                 return true;
             }
             Event::Dead { peer, error } => self.bury(peer, error),

@@ -74,7 +74,7 @@ impl Endpoint {
             // stopped, or does something else.
             self.station.wait(Some(crate::context::CLOSE_NS), |work, now_ns| {
                 work.progress(now_ns);
-                let is_over = work.groups.ended(slot).is_some();
+                let is_over = work.groups.has_ended(slot);
                 (is_over && work.groups.may_leave(slot)).then_some(())
             });
         }
@@ -88,25 +88,33 @@ impl Endpoint {
     }
 
     pub(crate) fn group_barrier(&self, slot: usize) -> Result<(), Error> {
-        let mut entered = false;
-        self.wait_group(|work, now_ns| {
+        let (mut entered, mut refused) = (false, None);
+        let work = self.station.wait_until(None, |work, now_ns| {
             if !std::mem::replace(&mut entered, true)
                 && let Err(error) = work.enter(slot, now_ns)
             {
-                return Some(Err(error));
+                refused = Some(error);
+                return true;
             }
-            work.group_ended(slot, now_ns)
-        })
+            work.group_has_ended(slot, now_ns)
+        });
+        match refused {
+            None => work.map_or(Ok(()), |work| work.groups.result(slot)),
+            Some(error) => Err(error),
+        }
     }
 
     pub(crate) fn group_wait(&self, slot: usize) -> Result<(), Error> {
-        self.wait_group(|work, now_ns| work.group_ended(slot, now_ns))
+        let ended = |work: &mut EndpointWork, now_ns| work.group_has_ended(slot, now_ns);
+        self.station.wait_until(None, ended).map_or(Ok(()), |work| work.groups.result(slot))
     }
 
     /// As [`Endpoint::group_wait`], for at most `timeout_ns`, or until something has happened that
     /// the boundary must be told. `false`: it is not over.
     pub(crate) fn group_wait_for(&self, slot: usize, timeout_ns: u64) -> Result<bool, Error> {
-        let ended = self.wait_in_parts(timeout_ns, |work, now_ns| work.group_ended(slot, now_ns));
+        let ended = self.wait_in_parts(timeout_ns, |work, now_ns| {
+            work.group_has_ended(slot, now_ns).then(|| work.groups.result(slot))
+        });
         ended.map_or(Ok(false), |result| result.map(|()| true))
     }
 
@@ -298,8 +306,12 @@ impl Endpoint {
     }
 
     pub(crate) fn group_test(&self, slot: usize) -> Result<bool, Error> {
-        let ended = self.station.lock().group_ended(slot, now_ns());
-        ended.map_or(Ok(false), |result| result.map(|()| true))
+        let mut work = self.station.lock();
+        if work.group_has_ended(slot, now_ns()) {
+            work.groups.result(slot).map(|()| true)
+        } else {
+            Ok(false)
+        }
     }
 }
 
@@ -367,8 +379,7 @@ impl EndpointWork {
         if is_here {
             let mut bytes = vec![0; buf.len()];
             buf.read(0, &mut bytes);
-            self.groups.note(peer, &bytes);
-            self.groups.take(&mut *self.device, peer);
+            self.groups.accept(&mut *self.device, peer, &bytes);
             self.pass_on();
         }
     }
@@ -473,18 +484,18 @@ impl EndpointWork {
         })
     }
 
-    /// The end of a barrier, if it has come, before or after a round of progress.
+    /// Whether a barrier has ended, before or after a round of progress.
     #[inline]
-    fn group_ended(&mut self, slot: usize, now_ns: u64) -> Option<Result<(), Error>> {
-        if let Some(ended) = self.groups.ended(slot) {
+    fn group_has_ended(&mut self, slot: usize, now_ns: u64) -> bool {
+        if self.groups.has_ended(slot) {
             // Who is always the last to come waits for nothing; but others may wait for it.
             self.unpolled += 1;
             if self.unpolled == UNPOLLED_MAX {
                 self.progress(now_ns);
             }
-            return Some(ended);
+            return true;
         }
         self.progress(now_ns);
-        self.groups.ended(slot)
+        self.groups.has_ended(slot)
     }
 }

@@ -122,7 +122,10 @@ impl EndpointWork {
 
     fn end_what_is_over(&mut self, group: usize, now_ns: u64) {
         while let Some(&slot) = self.joints.of(group).barriers.front() {
-            let Some(result) = self.groups.ended(group) else { break };
+            if !self.groups.has_ended(group) {
+                break;
+            }
+            let result = self.groups.result(group);
             self.joints.of(group).barriers.pop_front();
             self.end_jointly(slot, result);
             self.enter_next(group, now_ns);

@@ -312,18 +312,14 @@ impl Endpoint {
             let Inner::Op { slot, generation } = request.inner else {
                 unreachable!("a receive is an operation")
             };
-            let found = self
-                .station
-                .wait(Some(timeout_ns), |work, now_ns| finished(work, slot, generation, now_ns));
-            match found {
-                Some(result) => result.map(|completion| completion.status),
-                None if self.cancel(&request) => {
-                    let _ = self.wait(request);
-                    Err(Error::TimedOut { after_ns: timeout_ns })
-                }
-                // It was matched in the last moment.
-                None => self.wait(request).map(|completion| completion.status),
+            let step = |work: &mut EndpointWork, now| is_finished(work, slot, generation, now);
+            let has_ended = self.station.wait_until(Some(timeout_ns), step).is_some();
+            if !has_ended && self.cancel(&request) {
+                let _ = self.wait(request);
+                return Err(Error::TimedOut { after_ns: timeout_ns });
             }
+            // It may have been matched in the last moment.
+            self.wait(request).map(|completion| completion.status)
         })
     }
 
@@ -347,8 +343,11 @@ impl Endpoint {
         match request.inner {
             Inner::Ended(status, buffer) => Ok(Ok(Completion { status, buffer })),
             Inner::Op { slot, generation } => {
-                let found = finished(&mut self.station.lock(), slot, generation, now_ns());
-                found.ok_or(request)
+                let mut work = self.station.lock();
+                match is_finished(&mut work, slot, generation, now_ns()) {
+                    true => Ok(take_finished(&mut work, slot, generation)),
+                    false => Err(request),
+                }
             }
         }
     }
@@ -360,10 +359,12 @@ impl Endpoint {
     pub fn wait(&self, request: Request) -> Result<Completion, Error> {
         match request.inner {
             Inner::Ended(status, buffer) => Ok(Completion { status, buffer }),
-            Inner::Op { slot, generation } => self
-                .station
-                .wait(None, |work, now_ns| finished(work, slot, generation, now_ns))
-                .expect("a wait without a limit ends with something"),
+            Inner::Op { slot, generation } => {
+                let work = self
+                    .station
+                    .wait_until(None, |work, now_ns| is_finished(work, slot, generation, now_ns));
+                take_finished(&mut work.expect("a wait without a limit ends"), slot, generation)
+            }
         }
     }
 
@@ -497,25 +498,27 @@ fn request(work: &mut EndpointWork, slot: u32) -> Request {
     Request { inner: Inner::Op { slot, generation } }
 }
 
-/// The end of an operation, if it has come, before or after a round of progress.
+/// Whether an operation has ended, before or after a round of progress; so has one that is none.
 #[inline]
-fn finished(
-    work: &mut EndpointWork,
-    slot: u32,
-    generation: u32,
-    now_ns: u64,
-) -> Option<Result<Completion, Error>> {
-    let ended = |work: &mut EndpointWork| {
-        let Some(op) = work.ops.named(slot, generation) else { return Some(Err(Error::NoRequest)) };
-        let State::Ended(result) = &mut op.state else { return None };
-        let result = std::mem::replace(result, Err(Error::NoRequest));
-        let buffer = work.ops.remove(slot).into_vec().unwrap_or_default();
-        Some(result.map(|status| Completion { status, buffer }))
+fn is_finished(work: &mut EndpointWork, slot: u32, generation: u32, now_ns: u64) -> bool {
+    let has_ended = |work: &mut EndpointWork| {
+        let op = work.ops.named(slot, generation);
+        op.is_none_or(|op| matches!(op.state, State::Ended(_)))
     };
-    ended(work).or_else(|| {
+    has_ended(work) || {
         work.progress(now_ns);
-        ended(work)
-    })
+        has_ended(work)
+    }
+}
+
+/// The end of an operation that has come: the operation is no more.
+#[inline]
+fn take_finished(work: &mut EndpointWork, slot: u32, generation: u32) -> Result<Completion, Error> {
+    let op = work.ops.named(slot, generation).ok_or(Error::NoRequest)?;
+    let State::Ended(result) = &mut op.state else { return Err(Error::NoRequest) };
+    let result = std::mem::replace(result, Err(Error::NoRequest));
+    let buffer = work.ops.remove(slot).into_vec().unwrap_or_default();
+    result.map(|status| Completion { status, buffer })
 }
 
 /// Looks for a message that fits, before or after a round of progress.

@@ -167,8 +167,7 @@ fn who_is_out_of_its_group_broadcasts_nothing_there_and_waits_for_nothing() {
         word.extend([1, 0, 0, 0, 2, 9, 0, 0]);
         word.extend([0; 12]);
         let EndpointWork { groups, device, .. } = &mut *work;
-        groups.note(PeerId(1), &word);
-        groups.take(&mut **device, PeerId(1));
+        groups.accept(&mut **device, PeerId(1), &word);
         work.pass_on();
     }
     let group = seat.on(&ep);

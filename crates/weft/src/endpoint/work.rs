@@ -137,8 +137,7 @@ impl EndpointWork {
             if let Early::Message { peer, envelope, payload } = &early
                 && envelope.kind == Kind::GROUP
             {
-                work.groups.note(*peer, payload);
-                work.groups.take(&mut *work.device, *peer);
+                work.groups.accept(&mut *work.device, *peer, payload);
                 work.device.hold(*peer, false);
                 continue;
             }

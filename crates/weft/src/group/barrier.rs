@@ -103,14 +103,19 @@ impl Run {
         self.among.as_ref().is_none_or(Among::is_settled)
     }
 
-    /// How the barrier has ended; `None`: it has not.
+    /// Whether the barrier has ended, well or not.
     #[inline]
-    pub(super) fn ended(&self) -> Option<Result<(), Error>> {
-        // One that is over stays so, whoever is gone since.
-        if !self.is_inside() {
-            return Some(Ok(()));
+    pub(super) fn has_ended(&self) -> bool {
+        !self.is_inside() || self.error.is_some()
+    }
+
+    /// How the barrier has ended. One that is over stays so, whoever is gone since.
+    #[inline]
+    pub(super) fn result(&self) -> Result<(), Error> {
+        match &self.error {
+            Some(error) if self.is_inside() => Err(error.clone()),
+            _ => Ok(()),
         }
-        self.error.as_ref().map(|error| Err(error.clone()))
     }
 
     /// When [`Run::due`] wants to be called.

@@ -370,8 +370,7 @@ mod tests {
             let mut team = Team::new(group, 1, peers);
             team.plan = 0;
             let word = datagram(&team, kind::BARRIER, what::LEFT, 0, 0);
-            groups.note(PeerId(peer), &word);
-            groups.take(&mut device, PeerId(peer));
+            groups.accept(&mut device, PeerId(peer), &word);
         };
         say(1, 7);
         (100..10_000).for_each(|group| say(2, group));
@@ -395,8 +394,7 @@ mod tests {
         let peers: Vec<PeerId> = (0..size).map(PeerId).collect();
         let slot = groups.add(&mut device, peers.clone(), 0, Some(7), &plan).unwrap();
         let word = datagram(&Team::new(7, 1, peers), kind::BARRIER, what, 0, about);
-        groups.note(PeerId(1), &word);
-        groups.take(&mut device, PeerId(1));
+        groups.accept(&mut device, PeerId(1), &word);
         (groups, slot)
     }
 
@@ -432,7 +430,7 @@ mod tests {
             let mut bytes = Team::new(7, from, peers.clone()).heading(ordered::KIND, 0).to_vec();
             bytes.extend_from_slice(&(frame.len() as u16).to_le_bytes());
             bytes.extend_from_slice(&frame);
-            groups.note(PeerId(from), &bytes);
+            groups.accept(&mut device, PeerId(from), &bytes);
         }
         groups.words.clear();
         for after_s in [1, 20, 32, 33] {
@@ -468,8 +466,7 @@ mod tests {
         let slot = make(&mut groups, 1, 7);
         let word =
             datagram(&Team::new(7, 1, vec![PeerId(0), PeerId(1)]), kind::BARRIER, what::LEFT, 0, 0);
-        groups.note(PeerId(1), &word);
-        groups.take(&mut device, PeerId(1));
+        groups.accept(&mut device, PeerId(1), &word);
         assert!(groups.silence(slot, 1).is_none(), "it was said of the group before");
         assert_eq!(groups.staying[&PeerId(2)].len(), STAYING_MAX);
     }

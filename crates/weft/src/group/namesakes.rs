@@ -49,8 +49,7 @@ impl Process {
         let mut team = Team::new(ID, from, self.peers.clone());
         team.plan = self.plan.fingerprint();
         let bytes = datagram(&team, kind, what, number, 0);
-        self.groups.note(PeerId(from), &bytes);
-        self.groups.take(&mut self.paper, PeerId(from));
+        self.groups.accept(&mut self.paper, PeerId(from), &bytes);
     }
 
     fn hear_farewells(&mut self) {
@@ -67,7 +66,7 @@ impl Process {
     fn is_over(&mut self, slot: usize, board: Option<&Board>) -> bool {
         self.paper.1.extend(board.cloned());
         self.groups.look(&mut self.paper);
-        self.groups.ended(slot).is_some()
+        self.groups.has_ended(slot)
     }
 }
 
@@ -94,7 +93,7 @@ fn a_late_board_is_not_that_of_the_next_group() {
         assert!(!process.is_over(slot, Some(&old)));
         arrives(&new);
         assert!(process.is_over(slot, Some(&new)));
-        assert_eq!(process.groups.ended(slot), Some(Ok(())));
+        assert_eq!(process.groups.result(slot), Ok(()));
     }
 }
 
@@ -123,7 +122,7 @@ fn a_late_datagram_is_not_of_the_next_group() {
     assert!(!process.is_over(slot, None), "it was said in the group before");
     process.hear_farewells();
     process.hear(0, kind::BARRIER, what::ENTERED, 1);
-    assert_eq!(process.groups.ended(slot), Some(Ok(())));
+    assert_eq!(process.groups.result(slot), Ok(()));
 }
 
 #[test]
@@ -133,5 +132,5 @@ fn an_early_datagram_of_the_next_group_is_none_of_this_one() {
     process.enter(slot);
     process.hear_farewells();
     process.hear(0, kind::BARRIER, what::ENTERED, 1);
-    assert!(process.groups.ended(slot).is_some_and(|ended| ended.is_err()));
+    assert!(process.groups.has_ended(slot) && process.groups.result(slot).is_err());
 }

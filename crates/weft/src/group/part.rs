@@ -73,7 +73,7 @@ pub(super) fn datagram(
 
 /// What a datagram of a barrier says: [`what`], of which barrier, and which slot.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word {
+pub(crate) struct Word {
     pub(super) what: u8,
     pub(super) number: u64,
     pub(super) slot: u32,

@@ -54,8 +54,6 @@ pub(crate) struct Groups {
     pub(crate) next_ns: u64,
     /// The latest time that was told.
     pub(super) now_ns: u64,
-    /// What has come of a barrier, until it is dealt with.
-    incoming: Option<(Heading, Word)>,
     scratch: Vec<u8>,
     refused: Refused,
     /// Whether somebody waits in a barrier for what no datagram tells.
@@ -84,7 +82,6 @@ impl Default for Groups {
             made: HashMap::new(),
             next_ns: u64::MAX,
             now_ns: 0,
-            incoming: None,
             scratch: Vec::new(),
             refused: Refused::default(),
             looking: false,
@@ -301,32 +298,37 @@ impl Groups {
         self.member(slot).is_none_or(|member| member.barrier.is_settled())
     }
 
-    /// How a barrier of a group has ended; `None`: it has not.
+    /// Whether a barrier of a group has ended, well or not.
     #[inline]
-    pub(crate) fn ended(&self, slot: usize) -> Option<Result<(), Error>> {
-        match self.member(slot) {
-            Some(member) => member.barrier.ended(),
-            None => Some(Err(Error::NoRequest)),
-        }
+    pub(crate) fn has_ended(&self, slot: usize) -> bool {
+        self.member(slot).is_none_or(|member| member.barrier.has_ended())
+    }
+
+    /// How a barrier that has ended did.
+    #[inline]
+    pub(crate) fn result(&self, slot: usize) -> Result<(), Error> {
+        self.member(slot).map_or(Err(Error::NoRequest), |member| member.barrier.result())
     }
 
     /// Looks at what has come from `peer`, which lies in the device's memory: a machine is given it
-    /// there; of a barrier it is kept until [`Groups::take`], for the device is needed for the
-    /// answer.
-    #[inline]
-    pub(crate) fn note(&mut self, peer: PeerId, bytes: &[u8]) {
-        let given = match Heading::read(bytes) {
-            Some((heading, payload)) if heading.kind >= kind::MACHINES => {
-                self.give(peer, &heading, payload)
-            }
-            Some((heading, payload)) => {
-                self.incoming = body(payload)
-                    .map(|(number, slot)| (heading, Word { what: heading.what, number, slot }));
-                self.incoming.is_some()
-            }
-            None => false,
-        };
-        self.refused.malformed += u64::from(!given);
+    /// there; what is of a barrier is given back, for [`Groups::take`], since the device is needed
+    /// for the answer.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, peer: PeerId, bytes: &[u8]) -> Option<(Heading, Word)> {
+        let read = Heading::read(bytes);
+        if let Some((heading, payload)) = read
+            && heading.kind >= kind::MACHINES
+        {
+            let given = self.give(peer, &heading, payload);
+            self.refused.malformed += u64::from(!given);
+            return None;
+        }
+        let noted = read.and_then(|(heading, payload)| {
+            let (number, slot) = body(payload)?;
+            Some((heading, Word { what: heading.what, number, slot }))
+        });
+        self.refused.malformed += u64::from(noted.is_none());
+        noted
     }
 
     /// Gives a machine what is for it; `false`: it makes no sense.
@@ -352,15 +354,26 @@ impl Groups {
         true
     }
 
-    /// Deals with what was noted last; it came from `peer`.
-    #[inline]
-    pub(crate) fn take(&mut self, device: &mut dyn Device, peer: PeerId) {
-        let Some((heading, word)) = self.incoming.take() else { return };
+    /// Deals with what was noted; it came from `peer`.
+    #[inline(always)]
+    pub(crate) fn take(
+        &mut self,
+        device: &mut dyn Device,
+        peer: PeerId,
+        noted: Option<(Heading, Word)>,
+    ) {
+        let Some((heading, word)) = noted else { return };
         let taken = self.route(device, peer, &heading, word);
         self.refused.malformed += u64::from(!taken);
     }
 
-    #[inline(always)]
+    /// Both in one, for bytes that are not the device's.
+    pub(crate) fn accept(&mut self, device: &mut dyn Device, peer: PeerId, bytes: &[u8]) {
+        let noted = self.note(peer, bytes);
+        self.take(device, peer, noted);
+    }
+
+    #[inline]
     fn route(
         &mut self,
         device: &mut dyn Device,
@@ -392,7 +405,7 @@ impl Groups {
             barrier.fail(other_plan(peer), None);
             true
         };
-        let ended = was_inside && barrier.ended().is_some();
+        let ended = was_inside && barrier.has_ended();
         self.ends += u64::from(ended);
         taken
     }
