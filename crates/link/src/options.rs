@@ -109,6 +109,21 @@ impl Wanted {
         conditions
     }
 
+    /// Whether a frame that begins with Weft's header meets [`Wanted::conditions`], in few steps.
+    #[inline]
+    pub(crate) fn admits(&self, frame: &[u8]) -> bool {
+        let Some(head) = frame.first_chunk::<{ GROUP_OFFSET + 2 }>() else { return false };
+        let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+        let (port, [.., a, b, c, d, _, _, _, _, _, _]) = (word(PORT_OFFSET), *head);
+        if self.job.is_some_and(|job| job != u32::from_le_bytes([a, b, c, d])) {
+            return false;
+        }
+        port == self.port || port == EVERYONE_PORT || {
+            let many = self.groups.len() > FILTER_VALUES_MAX;
+            port == GROUPS_PORT && (many || self.groups.contains(&word(GROUP_OFFSET)))
+        }
+    }
+
     /// What a frame must have, from Weft's header on.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
         self.conditions_at(PORT_OFFSET, JOB_OFFSET, GROUP_OFFSET)
@@ -191,7 +206,11 @@ mod tests {
             frame[GROUP_OFFSET..GROUP_OFFSET + 2].copy_from_slice(&group.to_le_bytes());
             frame
         };
-        let sees = |wanted: &Wanted, frame: &[u8]| frame_filter(&wanted.conditions(), frame);
+        let sees = |wanted: &Wanted, frame: &[u8]| {
+            let seen = frame_filter(&wanted.conditions(), frame);
+            assert_eq!(wanted.admits(frame), seen, "{frame:?}");
+            seen
+        };
         let of_groups =
             |wanted: &Wanted| [0, 1, 2].map(|group| sees(wanted, &frame(GROUPS_PORT, 9, group)));
         for (groups, seen) in [

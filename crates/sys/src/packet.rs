@@ -28,8 +28,6 @@ pub struct PacketConfig<'a> {
     pub mtu: usize,
     /// Frames that the receive ring holds, at least.
     pub ring_frames: usize,
-    /// What frames must have to be received; offsets count from after the Ethernet header.
-    pub conditions: &'a [Condition],
     /// Group addresses to receive as well.
     pub groups: &'a [[u8; 6]],
 }
@@ -39,12 +37,15 @@ pub struct PacketConfig<'a> {
 pub struct PacketSocket {
     fd: OwnedFd,
     ring: RxRing,
+    filters: bool,
     damaged: u64,
     dropped: Cell<u64>,
 }
 
 impl PacketSocket {
     /// Opens a packet socket. An interface that is down is no error: frames come once it is up.
+    /// Every frame of the EtherType that the interface receives is received, also one for another
+    /// Ethernet address, until [`PacketSocket::filter`] is called.
     ///
     /// # Errors
     /// Without CAP_NET_RAW (`EPERM`), without such an interface (`ENODEV`), or out of memory.
@@ -55,13 +56,15 @@ impl PacketSocket {
         let fd = step("opening a packet socket", fd.map_err(io::Error::from))?;
         let raw = fd.as_raw_fd();
         let one = 1i32;
-        let base = ETHERNET_HEADER_LEN;
-        step(
-            "attaching the frame filter",
-            crate::net::attach_filter(raw, config.conditions, base, true),
-        )?;
-        // Both are improvements that old kernels lack; the filter drops outgoing frames as well.
-        let _ = set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one);
+        // Kernels before 4.20 receive what is sent here as well; that must not fill the ring.
+        if set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one).is_err() {
+            let base = ETHERNET_HEADER_LEN;
+            step(
+                "attaching the filter for outgoing frames",
+                crate::net::attach_filter(raw, &[], base, true),
+            )?;
+        }
+        // An improvement that old kernels lack.
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &one);
         let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 1 << 20);
         let ring = RxRing::map(fd.as_fd(), ETHERNET_HEADER_LEN + config.mtu, config.ring_frames)?;
@@ -69,15 +72,22 @@ impl PacketSocket {
             step("joining the group address", join(raw, config.index, *group))?;
         }
         step("binding the packet socket", bind(raw, config.index, config.ethertype))?;
-        Ok(PacketSocket { fd, ring, damaged: 0, dropped: Cell::new(0) })
+        Ok(PacketSocket { fd, ring, filters: false, damaged: 0, dropped: Cell::new(0) })
     }
 
-    /// Receives from now on what meets these conditions, as those given to [`PacketSocket::open`].
+    /// Has the kernel receive from now on only what meets these conditions and is not for another
+    /// Ethernet address. That costs some 30 ns for each frame that is received.
     ///
     /// # Errors
     /// When there are too many.
-    pub fn filter(&self, conditions: &[Condition]) -> io::Result<()> {
+    pub fn filter(&mut self, conditions: &[Condition]) -> io::Result<()> {
+        self.filters = true;
         crate::net::attach_filter(self.fd.as_raw_fd(), conditions, ETHERNET_HEADER_LEN, true)
+    }
+
+    /// Whether [`PacketSocket::filter`] was called.
+    pub fn filters(&self) -> bool {
+        self.filters
     }
 
     /// Gives the current frame back to the kernel and moves to the next one; `false` when none has
