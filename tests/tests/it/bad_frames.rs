@@ -31,7 +31,6 @@ fn overhear(lab: &Cluster, node: u32, mut until: impl FnMut()) -> Vec<Vec<u8>> {
             ethertype: ETHERTYPE,
             mtu: interface.mtu,
             ring_frames: 4096,
-            conditions: &[],
             groups: &[],
         };
         PacketSocket::open(&config).map_err(|e| e.cause)
