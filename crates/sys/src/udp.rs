@@ -40,18 +40,16 @@ pub struct UdpConfig<'a> {
 #[derive(Debug)]
 pub struct UdpSocket {
     fd: OwnedFd,
-    dropped: u32,
 }
 
-/// Datagrams that one call received: equal pieces of `segment` bytes, the last perhaps shorter.
+/// What one call received: a datagram, or several of one sender, of equal length but perhaps the
+/// last, which is shorter, one behind the other. Of what length they say themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// Who sent them.
     pub from: SocketAddr,
     /// Bytes in all.
     pub len: usize,
-    /// Bytes of each datagram; never 0 unless `len` is.
-    pub segment: usize,
 }
 
 /// Room for control messages, aligned as the kernel's headers want it.
@@ -89,9 +87,8 @@ impl UdpSocket {
         // anybody can forge. The constant is the same for IPv4 and IPv6.
         let probe = libc::IP_PMTUDISC_PROBE;
         step("switching fragmentation off", set(raw, level, name, &probe))?;
-        let _ = set(raw, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &one);
         step("binding the UDP socket", bind(raw, &config.bind))?;
-        Ok(UdpSocket { fd, dropped: 0 })
+        Ok(UdpSocket { fd })
     }
 
     /// A second socket on the same address and port, and like this one on `interface`. It hears the
@@ -123,7 +120,7 @@ impl UdpSocket {
     /// # Errors
     /// When no more descriptors can be had.
     pub fn try_clone(&self) -> io::Result<UdpSocket> {
-        Ok(UdpSocket { fd: self.fd.try_clone()?, dropped: 0 })
+        Ok(UdpSocket { fd: self.fd.try_clone()? })
     }
 
     /// Has it send to `peer`, and hear from `peer` only, instead of the one before.
@@ -312,7 +309,7 @@ impl UdpSocket {
     /// # Errors
     /// When the socket has an error waiting, or the kernel refuses.
     #[inline]
-    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         self.take(buffer, None)
     }
 
@@ -321,92 +318,48 @@ impl UdpSocket {
     /// # Errors
     /// As for [`UdpSocket::receive`].
     #[inline]
-    pub fn receive_of(
-        &mut self,
-        peer: SocketAddr,
-        buffer: &mut [u8],
-    ) -> io::Result<Option<Received>> {
+    pub fn receive_of(&self, peer: SocketAddr, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         self.take(buffer, Some(peer))
     }
 
+    /// By `recvfrom`: a message header, and control messages in it, cost as much as half the call
+    /// (measured: 0.3 us of a datagram's way there and back).
     #[inline]
-    fn take(
-        &mut self,
-        buffer: &mut [u8],
-        peer: Option<SocketAddr>,
-    ) -> io::Result<Option<Received>> {
+    fn take(&self, buffer: &mut [u8], peer: Option<SocketAddr>) -> io::Result<Option<Received>> {
         let mut from = SockAddr::empty();
-        let mut control = Control([0; 96]);
-        let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        // SAFETY: all zeros are a valid `msghdr`.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        if peer.is_none() {
-            message.msg_name = from.as_mut_ptr().cast();
-            message.msg_namelen = from.len();
-        }
-        message.msg_iov = &raw mut piece;
-        message.msg_iovlen = 1;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = control.0.len() as _;
-        let flags = libc::MSG_DONTWAIT;
+        let mut from_len = from.len();
+        let (name, name_len) = match peer {
+            None => (from.as_mut_ptr(), &raw mut from_len),
+            Some(_) => (ptr::null_mut(), ptr::null_mut()),
+        };
+        let (fd, at, room) = (self.fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len());
+        // The length of what was cut off is told as well.
+        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
         // Not by the C library's functions, which are points of cancellation: most calls find
         // nothing, and then that costs a good part of them.
-        // SAFETY: `message` names writable memory with its right lengths, all of which outlives the
-        // call.
-        let done = unsafe {
-            libc::syscall(libc::SYS_recvmsg, self.fd.as_raw_fd(), &raw mut message, flags)
-        };
+        // SAFETY: the kernel writes at most `room` bytes at `at`, and at most `from_len` bytes of
+        // an address, or none; all outlive the call.
+        let done =
+            unsafe { libc::syscall(libc::SYS_recvfrom, fd, at, room, flags, name, name_len) };
         if done < 0 {
             let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+            return match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR) => Ok(None),
                 _ => Err(error),
             };
         }
         let len = done as usize;
-        let merged = self.read_control(&message);
-        let cut_off = message.msg_flags & libc::MSG_TRUNC != 0;
-        match peer.or_else(|| from.get()) {
-            Some(from) if !cut_off => {
-                let segment = merged.filter(|s| *s > 0).unwrap_or(len);
-                Ok(Some(Received { from, len, segment }))
-            }
-            _ => Ok(None),
-        }
+        let from = peer.or_else(|| from.get()).filter(|_| len <= room);
+        Ok(from.map(|from| Received { from, len }))
     }
 
-    /// Reads the control messages that came with a datagram: the segment's size, and how many
-    /// datagrams the kernel has dropped so far.
-    #[inline]
-    fn read_control(&mut self, message: &libc::msghdr) -> Option<usize> {
-        let mut segment = None;
-        // SAFETY: the kernel has filled the control buffer that `message` names, and the CMSG_*
-        // functions stay inside its length; data is read only where its header says it is long
-        // enough, and need not be aligned.
-        unsafe {
-            let mut header = libc::CMSG_FIRSTHDR(message);
-            while !header.is_null() {
-                let long_enough = (*header).cmsg_len as usize >= libc::CMSG_LEN(4) as usize;
-                let data = libc::CMSG_DATA(header).cast::<u32>();
-                match ((*header).cmsg_level, (*header).cmsg_type) {
-                    (libc::SOL_UDP, libc::UDP_GRO) if long_enough => {
-                        segment = Some(data.read_unaligned() as usize);
-                    }
-                    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if long_enough => {
-                        self.dropped = data.read_unaligned();
-                    }
-                    _ => {}
-                }
-                header = libc::CMSG_NXTHDR(message, header);
-            }
-        }
-        segment
-    }
-
-    /// Datagrams dropped because the receive buffer was full, as known at the last datagram that
-    /// was received.
+    /// Datagrams dropped because the receive buffer was full. One system call.
     pub fn dropped(&self) -> u64 {
-        u64::from(self.dropped)
+        // `SK_MEMINFO_DROPS` of what `SO_MEMINFO` gives, which kernels before 4.12 do not have.
+        const DROPS: usize = 8;
+        let fd = self.fd.as_raw_fd();
+        let info = sockopt::get_words::<{ DROPS + 1 }>(fd, libc::SOL_SOCKET, libc::SO_MEMINFO);
+        info.map_or(0, |info| u64::from(info[DROPS]))
     }
 
     /// An error that waits on the socket. Asking removes it; while it waits, the descriptor counts
@@ -454,9 +407,9 @@ mod tests {
     }
 
     #[test]
-    fn segments_sent_with_one_call_arrive_with_their_size() {
+    fn segments_sent_with_one_call_arrive_whole_and_in_order() {
         let sender = socket("127.0.0.1:0");
-        let mut receiver = socket("127.0.0.1:0");
+        let receiver = socket("127.0.0.1:0");
         receiver.merge_received().unwrap();
         let bytes: Vec<u8> = (0..=255).cycle().take(10_500).collect();
         let to = receiver.local_addr().unwrap();
@@ -465,7 +418,7 @@ mod tests {
         let mut got = Vec::new();
         while let Some(received) = receiver.receive(&mut buffer).unwrap() {
             assert_eq!(received.from, sender.local_addr().unwrap());
-            assert!(received.segment == 1000 || received.len == 500);
+            assert!(received.len.is_multiple_of(1000) || received.len % 1000 == 500);
             got.extend_from_slice(&buffer[..received.len]);
         }
         assert_eq!(got, bytes);
@@ -474,7 +427,7 @@ mod tests {
     #[test]
     fn the_filter_drops_in_the_kernel() {
         let sender = socket("127.0.0.1:0");
-        let mut receiver = socket("127.0.0.1:0");
+        let receiver = socket("127.0.0.1:0");
         receiver.filter(&[Condition::u16_le(2, &[0x0403])]).unwrap();
         let to = receiver.local_addr().unwrap();
         sender.send(Some(&to), &[1, 2, 3, 5], 4).unwrap();
@@ -484,6 +437,26 @@ mod tests {
         let received = receiver.receive(&mut buffer).unwrap().unwrap();
         assert_eq!(&buffer[..received.len], [1, 2, 3, 4]);
         assert!(receiver.receive(&mut buffer).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_longer_than_the_buffer_is_skipped_and_what_does_not_fit_the_queue_counted() {
+        let sender = socket("127.0.0.1:0");
+        let receiver = socket("127.0.0.1:0");
+        let to = receiver.local_addr().unwrap();
+        let mut buffer = [0; 1000];
+        sender.send(Some(&to), &[7; 1001], 1001).unwrap();
+        assert!(receiver.receive(&mut buffer).unwrap().is_none());
+        assert_eq!(receiver.dropped(), 0);
+        for _ in 0..10_000 {
+            sender.send(Some(&to), &[7; 1000], 1000).unwrap();
+        }
+        let mut got = 0;
+        while receiver.receive(&mut buffer).unwrap().is_some() {
+            got += 1;
+        }
+        assert!(receiver.dropped() > 0);
+        assert_eq!(got + receiver.dropped(), 10_000);
     }
 
     #[test]

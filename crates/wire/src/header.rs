@@ -1,6 +1,6 @@
 //! The 32 bytes that every frame begins with.
 
-use crate::bytes::{put, u64_at};
+use crate::bytes::{put, u16_at, u64_at};
 use crate::{FrameError, Key};
 
 /// Bytes of a header.
@@ -188,6 +188,14 @@ impl Header {
     }
 }
 
+/// The length of the frame that these bytes begin with, as it says itself; `None` where it is not
+/// Weft's. A look, not a check.
+#[inline]
+pub fn whole_len(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.get(..HEADER_LEN).filter(|head| head[0] == MAGIC)?;
+    Some(HEADER_LEN + usize::from(u16_at(head, 10)))
+}
+
 /// Writes a header's words and its tag.
 #[inline(always)]
 pub(crate) fn write(words: [u64; 3], tag: u64, frame: &mut [u8]) {
@@ -226,6 +234,9 @@ mod tests {
         assert_eq!(Header { crc: 0, ..read }, header());
         assert_eq!(read.verify(&key, &frame), Ok(()));
         assert_eq!(read.body(&frame), [9; 5]);
+        assert_eq!(whole_len(&frame), Some(HEADER_LEN + 5));
+        assert_eq!(whole_len(&frame[..HEADER_LEN - 1]), None);
+        assert_eq!(whole_len(&frame[1..]), None);
         assert_eq!(frame[PORT_OFFSET..PORT_OFFSET + 2], 77u16.to_le_bytes());
         assert_eq!(frame[JOB_OFFSET..JOB_OFFSET + 4], 0xdead_beef_u32.to_le_bytes());
     }

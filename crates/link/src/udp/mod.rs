@@ -3,8 +3,8 @@
 //! One socket, bound to an address of one interface, sends and receives; a second one on the same
 //! port does where there is but one peer (`line`). A third one, on a port that all processes share,
 //! hears what is multicast to everyone. Bursts are cut into datagrams by the kernel or the NIC
-//! (UDP_SEGMENT), and come merged (UDP_GRO); frames are then looked at one by one in the receive
-//! buffer.
+//! (UDP_SEGMENT), and come merged (UDP_GRO): of equal length, which the first frame tells. They are
+//! looked at one by one in the receive buffer.
 
 mod line;
 
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_sys::net::{Interface, IpAddress, StepError, errno};
 use weft_sys::udp::{RECEIVE_MAX, SEGMENTS_MAX, SEND_MAX, UDP_HEADER_LEN, UdpConfig, UdpSocket};
-use weft_wire::{Burst, LinkAddr};
+use weft_wire::{Burst, LinkAddr, whole_len};
 
 use crate::LinkError;
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
@@ -236,7 +236,9 @@ impl UdpLink {
         match received {
             // What this link itself sent to everyone comes back over a loopback interface.
             Ok(Some(received)) if received.len > 0 && received.from != self.own => {
-                (self.at, self.end, self.segment) = (0, received.len, received.segment);
+                let segment = whole_len(&self.buffer[..received.len]);
+                (self.at, self.end) = (0, received.len);
+                self.segment = segment.map_or(received.len, |len| len.min(received.len));
                 self.from = LinkAddr::Udp(received.from);
                 self.last = ear;
                 if ear != Ear::Group {
