@@ -127,7 +127,9 @@ impl Sources {
     pub fn idle(&self) -> bool {
         let rounds = self.rounds.load(Ordering::Relaxed).saturating_add(1);
         self.rounds.store(rounds, Ordering::Relaxed);
-        let first = self.list.enter().first().cloned();
+        // Not with the list in hand, for this may take a while; to keep one of it is not free.
+        let due = |live: &&Arc<Live>| live.endpoint.is_idle_due(rounds);
+        let first = self.list.enter().first().filter(due).cloned();
         first.is_some_and(|live| live.endpoint.idle(rounds))
     }
 

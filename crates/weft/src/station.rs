@@ -315,7 +315,13 @@ impl<W: Work> Station<W> {
     /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row.
     #[inline]
     pub(crate) fn idle(&self, rounds: u32) -> bool {
-        (!self.may_spin() || rounds.is_multiple_of(IDLE_ROUNDS)) && self.idle_now(rounds)
+        self.is_idle_due(rounds) && self.idle_now(rounds)
+    }
+
+    /// Whether [`Station::idle`] would do more than nothing.
+    #[inline]
+    pub(crate) fn is_idle_due(&self, rounds: u32) -> bool {
+        !self.may_spin() || rounds.is_multiple_of(IDLE_ROUNDS)
     }
 
     /// Whether cores are free, as far as is known.

@@ -166,6 +166,12 @@ impl Endpoint {
         self.station.idle(rounds)
     }
 
+    /// Whether [`Endpoint::idle`] would do more than nothing.
+    #[inline]
+    pub fn is_idle_due(&self, rounds: u32) -> bool {
+        self.station.is_idle_due(rounds)
+    }
+
     /// Whether the caller may look for something several times in a row: nobody else needs its
     /// processor.
     #[inline]
