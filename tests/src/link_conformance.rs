@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use weft_link::{Link, LinkError};
 use weft_sys::epoll::Epoll;
-use weft_wire::{Burst, HEADER_LEN, LinkAddr, PORT_OFFSET};
+use weft_wire::{Burst, HEADER_LEN, LinkAddr, MAGIC, PORT_OFFSET};
 
 /// How long to wait for a frame before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -72,14 +72,18 @@ impl Sender {
     }
 }
 
-/// Fills a frame so that its port, its number and every byte can be checked.
+/// Fills a frame so that its port, its number and every byte can be checked. It says how long it
+/// is, as every frame does.
 fn fill(frame: &mut [u8], port: u16, number: u64) {
     let seed = number.wrapping_mul(31).wrapping_add(frame.len() as u64);
     for (at, byte) in frame.iter_mut().enumerate() {
         *byte = (seed as usize).wrapping_add(at.wrapping_mul(7)) as u8;
     }
     frame[PORT_OFFSET..PORT_OFFSET + 2].copy_from_slice(&port.to_le_bytes());
-    frame[8..16].copy_from_slice(&number.to_le_bytes());
+    frame[0] = MAGIC;
+    let len = (frame.len() - HEADER_LEN) as u16;
+    frame[10..12].copy_from_slice(&len.to_le_bytes());
+    frame[16..24].copy_from_slice(&number.to_le_bytes());
 }
 
 /// Checks a frame against what [`fill`] wrote; padding may follow.
@@ -324,7 +328,7 @@ pub fn a_flood_loses_frames_and_nothing_else(rig: &mut Rig) {
     let mut last = None;
     while wait(&mut **b, SILENCE) {
         let frame = b.frame();
-        let number = u64::from_le_bytes(frame.bytes[8..16].try_into().expect("eight bytes"));
+        let number = u64::from_le_bytes(frame.bytes[16..24].try_into().expect("eight bytes"));
         check(frame.bytes, PORTS[1], number, 1200);
         assert!(last.is_none_or(|last| last < number), "frames came out of order, or twice");
         last = Some(number);

@@ -115,6 +115,9 @@ pub trait Voice: Send + Sync {
 
 /// A lossy mover of frames. No call waits. Received frames are looked at in place: [`Link::poll`]
 /// moves to the next frame and gives the one before back to the medium.
+///
+/// Every frame begins with Weft's header: by its port a medium tells for whom it is, and by its
+/// length, where frames come in one piece, where the next one begins.
 pub trait Link: Send {
     /// What the link is.
     fn info(&self) -> &LinkInfo;

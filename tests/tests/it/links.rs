@@ -13,7 +13,7 @@ use weft_sys::ns::NetNs;
 use weft_tests::link_conformance::{PORTS, Rig};
 use weft_tests::link_suite;
 use weft_tests::segment::{INTERFACE, Segment, SegmentConfig};
-use weft_wire::{Burst, LinkAddr};
+use weft_wire::{Burst, HEADER_LEN, LinkAddr, MAGIC};
 
 /// What a rig's links are.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +149,9 @@ fn send(link: &mut dyn Link, to: LinkAddr, frames: usize, len: usize) {
     for _ in 0..frames {
         let space = burst.space(len).expect("room");
         space.fill(0);
+        space[0] = MAGIC;
         space[2..4].copy_from_slice(&PORTS[1].to_le_bytes());
+        space[10..12].copy_from_slice(&((len - HEADER_LEN) as u16).to_le_bytes());
         burst.push(len);
     }
     assert_eq!(link.send(&mut burst).expect("the link is up"), frames);
