@@ -114,13 +114,16 @@ impl Wanted {
     pub(crate) fn admits(&self, frame: &[u8]) -> bool {
         let Some(head) = frame.first_chunk::<{ GROUP_OFFSET + 2 }>() else { return false };
         let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
-        let (port, [.., a, b, c, d, _, _, _, _, _, _]) = (word(PORT_OFFSET), *head);
-        if self.job.is_some_and(|job| job != u32::from_le_bytes([a, b, c, d])) {
+        let job = u32::from(word(JOB_OFFSET)) | u32::from(word(JOB_OFFSET + 2)) << 16;
+        if self.job.is_some_and(|wanted| wanted != job) {
             return false;
         }
-        port == self.port || port == EVERYONE_PORT || {
-            let many = self.groups.len() > FILTER_VALUES_MAX;
-            port == GROUPS_PORT && (many || self.groups.contains(&word(GROUP_OFFSET)))
+        match word(PORT_OFFSET) {
+            EVERYONE_PORT => true,
+            port if port == self.port => true,
+            GROUPS_PORT if self.groups.len() > FILTER_VALUES_MAX => true,
+            GROUPS_PORT => self.groups.contains(&word(GROUP_OFFSET)),
+            _ => false,
         }
     }
 

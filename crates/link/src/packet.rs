@@ -25,8 +25,8 @@ const MAX_FRAMES: usize = 32;
 const IDLE_POLLS: u32 = 256;
 
 /// After so many frames that are not for this process the kernel is to pick. That costs something
-/// for each frame, which a process that has its node to itself is spared: there hardly any come (a
-/// bridge that does not know yet where somebody is gives his frames to all).
+/// for each frame, and a process that has its node to itself is spared it: there hardly any come (a
+/// bridge that has not learnt yet where an address is gives its frames to all).
 const STRAYS_MAX: u32 = 64;
 
 /// A packet link on one interface.
