@@ -40,7 +40,7 @@ pub struct PacketLink {
     wanted: Wanted,
     counters: LinkCounters,
     idle: u32,
-    /// Frames that were not for this process, until the kernel picks.
+    /// Frames that were not for this process; from [`STRAYS_MAX`] on the kernel picks.
     strays: u32,
 }
 
@@ -109,8 +109,8 @@ impl PacketLink {
     /// The current frame is not for this process.
     #[cold]
     fn strayed(&mut self) {
-        self.strays += 1;
-        if self.strays >= STRAYS_MAX && !self.socket.filters() {
+        self.strays = self.strays.saturating_add(1);
+        if self.strays == STRAYS_MAX {
             // If that cannot be had, they go on being picked here.
             if let Err(why) = self.socket.filter(&self.wanted.conditions()) {
                 tracing::debug!(link = self.info.name, %why, "the kernel filters no frames");
@@ -260,7 +260,7 @@ impl Link for PacketLink {
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {
         self.wanted.set_groups(tags);
-        if !self.socket.filters() {
+        if self.strays < STRAYS_MAX {
             return Ok(());
         }
         let filtered = self.socket.filter(&self.wanted.conditions());

@@ -37,7 +37,6 @@ pub struct PacketConfig<'a> {
 pub struct PacketSocket {
     fd: OwnedFd,
     ring: RxRing,
-    filters: bool,
     damaged: u64,
     dropped: Cell<u64>,
 }
@@ -58,11 +57,8 @@ impl PacketSocket {
         let one = 1i32;
         // Kernels before 4.20 receive what is sent here as well; that must not fill the ring.
         if set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one).is_err() {
-            let base = ETHERNET_HEADER_LEN;
-            step(
-                "attaching the filter for outgoing frames",
-                crate::net::attach_filter(raw, &[], base, true),
-            )?;
+            let attached = crate::net::attach_filter(raw, &[], ETHERNET_HEADER_LEN, true);
+            step("attaching the filter for outgoing frames", attached)?;
         }
         // An improvement that old kernels lack.
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &one);
@@ -72,7 +68,7 @@ impl PacketSocket {
             step("joining the group address", join(raw, config.index, *group))?;
         }
         step("binding the packet socket", bind(raw, config.index, config.ethertype))?;
-        Ok(PacketSocket { fd, ring, filters: false, damaged: 0, dropped: Cell::new(0) })
+        Ok(PacketSocket { fd, ring, damaged: 0, dropped: Cell::new(0) })
     }
 
     /// Has the kernel receive from now on only what meets these conditions and is not for another
@@ -80,14 +76,8 @@ impl PacketSocket {
     ///
     /// # Errors
     /// When there are too many.
-    pub fn filter(&mut self, conditions: &[Condition]) -> io::Result<()> {
-        self.filters = true;
+    pub fn filter(&self, conditions: &[Condition]) -> io::Result<()> {
         crate::net::attach_filter(self.fd.as_raw_fd(), conditions, ETHERNET_HEADER_LEN, true)
-    }
-
-    /// Whether [`PacketSocket::filter`] was called.
-    pub fn filters(&self) -> bool {
-        self.filters
     }
 
     /// Gives the current frame back to the kernel and moves to the next one; `false` when none has

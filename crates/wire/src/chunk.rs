@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::FrameKind;
 use crate::bytes::{u16_at, u32_at, u64_at};
-use crate::{Envelope, FrameError, HEADER_LEN, Kind};
+use crate::{Envelope, FrameError, HEADER_LEN, Kind, whole_len};
 
 /// Bytes of a message chunk before its payload.
 pub const MESSAGE_LEN: usize = 28;
@@ -223,7 +223,7 @@ pub fn is_datagram(frame: &[u8]) -> bool {
 /// begins within `head`, the frame's first bytes. A look, not a check.
 #[inline]
 pub fn final_piece(head: &[u8]) -> Option<usize> {
-    let end = HEADER_LEN + usize::from(u16_at(head.get(..HEADER_LEN)?, 10));
+    let end = whole_len(head)?;
     let mut at = HEADER_LEN;
     loop {
         let b = head.get(at..).filter(|b| b.len() >= DATA_LEN)?;

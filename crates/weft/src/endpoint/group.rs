@@ -99,22 +99,21 @@ impl Endpoint {
             work.group_has_ended(slot, now_ns)
         });
         match refused {
-            None => work.map_or(Ok(()), |work| work.groups.result(slot)),
+            None => work.expect("a wait without a limit ends").groups.result(slot),
             Some(error) => Err(error),
         }
     }
 
     pub(crate) fn group_wait(&self, slot: usize) -> Result<(), Error> {
         let ended = |work: &mut EndpointWork, now_ns| work.group_has_ended(slot, now_ns);
-        self.station.wait_until(None, ended).map_or(Ok(()), |work| work.groups.result(slot))
+        let work = self.station.wait_until(None, ended);
+        work.expect("a wait without a limit ends").groups.result(slot)
     }
 
     /// As [`Endpoint::group_wait`], for at most `timeout_ns`, or until something has happened that
     /// the boundary must be told. `false`: it is not over.
     pub(crate) fn group_wait_for(&self, slot: usize, timeout_ns: u64) -> Result<bool, Error> {
-        let ended = self.wait_in_parts(timeout_ns, |work, now_ns| {
-            work.group_has_ended(slot, now_ns).then(|| work.groups.result(slot))
-        });
+        let ended = self.wait_in_parts(timeout_ns, |work, now_ns| work.group_ended(slot, now_ns));
         ended.map_or(Ok(false), |result| result.map(|()| true))
     }
 
@@ -306,12 +305,8 @@ impl Endpoint {
     }
 
     pub(crate) fn group_test(&self, slot: usize) -> Result<bool, Error> {
-        let mut work = self.station.lock();
-        if work.group_has_ended(slot, now_ns()) {
-            work.groups.result(slot).map(|()| true)
-        } else {
-            Ok(false)
-        }
+        let ended = self.station.lock().group_ended(slot, now_ns());
+        ended.map_or(Ok(false), |result| result.map(|()| true))
     }
 }
 
@@ -497,5 +492,10 @@ impl EndpointWork {
         }
         self.progress(now_ns);
         self.groups.has_ended(slot)
+    }
+
+    /// The end of a barrier, if it has come, before or after a round of progress.
+    fn group_ended(&mut self, slot: usize, now_ns: u64) -> Option<Result<(), Error>> {
+        self.group_has_ended(slot, now_ns).then(|| self.groups.result(slot))
     }
 }

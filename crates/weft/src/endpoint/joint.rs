@@ -122,10 +122,7 @@ impl EndpointWork {
 
     fn end_what_is_over(&mut self, group: usize, now_ns: u64) {
         while let Some(&slot) = self.joints.of(group).barriers.front() {
-            if !self.groups.has_ended(group) {
-                break;
-            }
-            let result = self.groups.result(group);
+            let Some(result) = self.groups.ended(group) else { break };
             self.joints.of(group).barriers.pop_front();
             self.end_jointly(slot, result);
             self.enter_next(group, now_ns);

@@ -349,11 +349,8 @@ impl Endpoint {
         match request.inner {
             Inner::Ended(status, buffer) => Ok(Ok(Completion { status, buffer })),
             Inner::Op { slot, generation } => {
-                let mut work = self.station.lock();
-                match is_finished(&mut work, slot, generation, now_ns()) {
-                    true => Ok(take_finished(&mut work, slot, generation)),
-                    false => Err(request),
-                }
+                let found = finished(&mut self.station.lock(), slot, generation, now_ns());
+                found.ok_or(request)
             }
         }
     }
@@ -515,6 +512,17 @@ fn is_finished(work: &mut EndpointWork, slot: u32, generation: u32, now_ns: u64)
         work.progress(now_ns);
         has_ended(work)
     }
+}
+
+/// The end of an operation, if it has come, before or after a round of progress.
+fn finished(
+    work: &mut EndpointWork,
+    slot: u32,
+    generation: u32,
+    now_ns: u64,
+) -> Option<Result<Completion, Error>> {
+    let ended = is_finished(work, slot, generation, now_ns);
+    ended.then(|| take_finished(work, slot, generation))
 }
 
 /// The end of an operation that has come: the operation is no more.

@@ -15,7 +15,7 @@ use weft_sys::plain::{bytes, bytes_mut};
 
 use super::request::Inner;
 use super::work::EndpointWork;
-use super::{Completion, Endpoint, Request, is_finished, request, take_finished};
+use super::{Completion, Endpoint, Request, finished, request};
 use crate::collective::exchange::{Exchange, What};
 use crate::collective::{Element, Operator};
 use crate::error::Error;
@@ -167,10 +167,8 @@ impl Endpoint {
             Inner::Ended(status, buffer) => return Ok(Ok(Completion { status, buffer })),
             Inner::Op { slot, generation } => (slot, generation),
         };
-        let found = self.wait_in_parts(timeout_ns, |work, now_ns| {
-            let ended = is_finished(work, slot, generation, now_ns);
-            ended.then(|| take_finished(work, slot, generation))
-        });
+        let found =
+            self.wait_in_parts(timeout_ns, |work, now_ns| finished(work, slot, generation, now_ns));
         found.ok_or(request)
     }
 

@@ -93,7 +93,7 @@ fn a_late_board_is_not_that_of_the_next_group() {
         assert!(!process.is_over(slot, Some(&old)));
         arrives(&new);
         assert!(process.is_over(slot, Some(&new)));
-        assert_eq!(process.groups.result(slot), Ok(()));
+        assert_eq!(process.groups.ended(slot), Some(Ok(())));
     }
 }
 
@@ -122,7 +122,7 @@ fn a_late_datagram_is_not_of_the_next_group() {
     assert!(!process.is_over(slot, None), "it was said in the group before");
     process.hear_farewells();
     process.hear(0, kind::BARRIER, what::ENTERED, 1);
-    assert_eq!(process.groups.result(slot), Ok(()));
+    assert_eq!(process.groups.ended(slot), Some(Ok(())));
 }
 
 #[test]
@@ -132,5 +132,5 @@ fn an_early_datagram_of_the_next_group_is_none_of_this_one() {
     process.enter(slot);
     process.hear_farewells();
     process.hear(0, kind::BARRIER, what::ENTERED, 1);
-    assert!(process.groups.has_ended(slot) && process.groups.result(slot).is_err());
+    assert!(process.groups.ended(slot).is_some_and(|ended| ended.is_err()));
 }

@@ -310,6 +310,11 @@ impl Groups {
         self.member(slot).map_or(Err(Error::NoRequest), |member| member.barrier.result())
     }
 
+    /// Both in one; `None`: it has not ended.
+    pub(crate) fn ended(&self, slot: usize) -> Option<Result<(), Error>> {
+        self.has_ended(slot).then(|| self.result(slot))
+    }
+
     /// Looks at what has come from `peer`, which lies in the device's memory: a machine is given it
     /// there; what is of a barrier is given back, for [`Groups::take`], since the device is needed
     /// for the answer.
