@@ -111,7 +111,10 @@ impl PacketSocket {
     /// `ENXIO` or `ENODEV` when the interface is down or gone.
     #[inline]
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        mmsg::send_one(self.fd.as_fd(), frame)
+        let sent = mmsg::send_one(self.fd.as_fd(), frame);
+        // Who sends at the same time as the other side has its frame by now.
+        self.ring.prefetch_next();
+        sent
     }
 
     /// The sending half once more, for another thread.

@@ -145,6 +145,16 @@ impl RxRing {
         self.current
     }
 
+    /// Has the lines come that the next frame will be in, or is.
+    #[inline]
+    pub(crate) fn prefetch_next(&self) {
+        let at =
+            if self.current.is_some() { self.after(self.at, self.in_block).0 } else { self.at };
+        for line in 0..3 {
+            self.prefetch(at + line * CACHE_LINE);
+        }
+    }
+
     /// The frame that [`RxRing::advance`] found.
     #[inline]
     pub(crate) fn current(&self) -> Option<Slot> {

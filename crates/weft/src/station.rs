@@ -26,6 +26,9 @@ const MIN_SLEEP_NS: u64 = 50_000;
 /// After so many waits without sleep the program is held to be busy with messages.
 const BRISK_WAITS: u32 = 64;
 
+/// So many waits that begin without a look at the clock at most follow each other.
+const WAITS_PER_LOOK: u32 = 16;
+
 /// The longest that a waiting program sleeps at one go.
 const SLEEP_NS: u64 = 500_000_000;
 
@@ -94,10 +97,21 @@ struct Shared<W> {
     phase: AtomicU8,
     /// The count of calls when the program went to sleep somewhere else.
     left_at: AtomicU64,
+    /// The time when a wait or the tender last looked at the clock: the tender does so in every
+    /// [`TICK_NS`] in which the program does not sleep.
+    looked_ns: AtomicU64,
     stop: AtomicBool,
 }
 
 impl<W> Shared<W> {
+    /// Looks at the clock.
+    #[inline]
+    fn look(&self) -> u64 {
+        let now = now_ns();
+        self.looked_ns.store(now, Ordering::Relaxed);
+        now
+    }
+
     fn lock(&self) -> MutexGuard<'_, W> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,6 +137,8 @@ pub(crate) struct Station<W: Work> {
     sleeper: Mutex<Sleeper>,
     /// Waits that ended without sleep since the last sleep on descriptors.
     brisk: AtomicU32,
+    /// Waits that began without a look at the clock since the last one that did not.
+    blind: AtomicU32,
     tender: Option<JoinHandle<()>>,
     /// Wake the tender, wherever it sleeps.
     wakers: [Waker; 2],
@@ -173,6 +189,7 @@ impl<W: Work> Station<W> {
             calls: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Awake as u8),
             left_at: AtomicU64::new(u64::MAX),
+            looked_ns: AtomicU64::new(now_ns()),
             stop: AtomicBool::new(false),
         });
         let (sleeper, _) = Sleeper::new()?;
@@ -194,9 +211,9 @@ impl<W: Work> Station<W> {
         let polls = AtomicU32::new(patience.polls());
         let patience = Mutex::new(patience);
         let brisk = AtomicU32::new(BRISK_WAITS);
-        let turns = AtomicU32::new(0);
+        let (turns, blind) = (AtomicU32::new(0), AtomicU32::new(0));
         let tender = Some(tender);
-        Ok(Station { shared, patience, polls, turns, sleeper, brisk, tender, wakers })
+        Ok(Station { shared, patience, polls, turns, sleeper, brisk, blind, tender, wakers })
     }
 
     /// The state, for one call of the program.
@@ -230,9 +247,31 @@ impl<W: Work> Station<W> {
     pub(crate) fn wait_until(
         &self,
         timeout_ns: Option<u64>,
+        step: impl FnMut(&mut W, u64) -> bool,
+    ) -> Option<MutexGuard<'_, W>> {
+        self.wait_from(self.shared.look(), timeout_ns, step)
+    }
+
+    /// As [`Station::wait_until`], without a limit, for waits that are most often over at once: the
+    /// first steps get a time that may be some milliseconds old, the others one that is not.
+    pub(crate) fn wait_briefly(
+        &self,
+        step: impl FnMut(&mut W, u64) -> bool,
+    ) -> Option<MutexGuard<'_, W>> {
+        let blind = self.blind.load(Ordering::Relaxed) + 1;
+        let look = blind == WAITS_PER_LOOK;
+        self.blind.store(if look { 0 } else { blind }, Ordering::Relaxed);
+        let looked_ns = self.shared.looked_ns.load(Ordering::Relaxed);
+        self.wait_from(if look { self.shared.look() } else { looked_ns }, None, step)
+    }
+
+    #[inline(always)]
+    fn wait_from(
+        &self,
+        mut started: u64,
+        timeout_ns: Option<u64>,
         mut step: impl FnMut(&mut W, u64) -> bool,
     ) -> Option<MutexGuard<'_, W>> {
-        let started = now_ns();
         let (mut now, mut yielded_at) = (started, started);
         let end = timeout_ns.map(|t| started.saturating_add(t));
         let (mut round, mut slept, mut turned) = (0, false, false);
@@ -257,9 +296,14 @@ impl<W: Work> Station<W> {
                 // for writing (measured: a fifth of a small message's round trip).
                 std::hint::spin_loop();
             }
-            now = now_ns();
+            now = self.shared.look();
             if end.is_some_and(|end| now >= end) {
                 return None;
+            }
+            if round == 0 {
+                // Waiting begins now: the time before may have been old, and lies back no longer
+                // than a round if it was not.
+                (started, yielded_at) = (now, now);
             }
             let next = self.patience(|p| p.next(round, now - started, now - yielded_at));
             round += 1;
@@ -461,6 +505,7 @@ impl<W: Work> Tender<W> {
         let mut seen = self.shared.calls.load(Ordering::Relaxed).wrapping_sub(1);
         let mut tick = TICK_NS;
         while !self.shared.stop.load(Ordering::Acquire) {
+            self.shared.look();
             let calls = self.shared.calls.load(Ordering::Relaxed);
             let phase = self.shared.phase.load(Ordering::Relaxed);
             if phase == Phase::OnDescriptors as u8 {
@@ -536,3 +581,6 @@ impl<W: Work> Tender<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,12 @@ use crate::rail::{Link, Path};
 /// fastest.
 #[inline]
 pub(super) fn short_path<'a>(paths: &'a [Path], links: &[Link]) -> Option<&'a Path> {
+    if let Some(prompt) = paths.iter().find(|path| path.prompt)
+        && prompt.takes_words()
+        && !prompt.suspect
+    {
+        return Some(prompt);
+    }
     let mut best: Option<(u64, &Path)> = None;
     for path in paths {
         let time = links[path.link.index()].time_ns(TYPICAL_LEN);

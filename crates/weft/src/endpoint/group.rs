@@ -88,13 +88,17 @@ impl Endpoint {
     }
 
     pub(crate) fn group_barrier(&self, slot: usize) -> Result<(), Error> {
-        let (mut entered, mut refused) = (false, None);
-        let work = self.station.wait_until(None, |work, now_ns| {
-            if !std::mem::replace(&mut entered, true)
-                && let Err(error) = work.enter(slot, now_ns)
-            {
-                refused = Some(error);
+        let (mut entered, mut waits, mut refused) = (None, false, None);
+        let work = self.station.wait_briefly(|work, now_ns| {
+            let entered_ns = *entered.get_or_insert_with(|| {
+                refused = work.enter(slot, now_ns).err();
+                now_ns
+            });
+            if refused.is_some() {
                 return true;
+            }
+            if now_ns != entered_ns && !std::mem::replace(&mut waits, true) {
+                work.groups.waits(slot, now_ns);
             }
             work.group_has_ended(slot, now_ns)
         });

@@ -471,7 +471,8 @@ impl Device for Ether {
         if self.next_event() {
             return true;
         }
-        let now = self.now;
+        // What is sent says when: a poll's time may be an old one.
+        let now = if self.engine.has_to_send() { self.read_clock() } else { self.now };
         self.company.looked();
         if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
             self.engine.timeout(now);

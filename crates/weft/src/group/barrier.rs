@@ -149,6 +149,13 @@ impl Run {
         Ok(())
     }
 
+    /// See [`Groups::waits`](super::table::Groups::waits).
+    pub(super) fn waits(&mut self, now_ns: u64) {
+        if self.is_inside() {
+            self.asking.start(now_ns);
+        }
+    }
+
     /// Enters the next barrier where others of the group share this node.
     #[inline(always)]
     fn enter_on_node(&mut self, out: &mut Outlet<'_>) {

@@ -269,6 +269,16 @@ impl Groups {
         entered
     }
 
+    /// The barrier of a group that was entered last is waited for since now: the time that was
+    /// known when it was entered may have been an old one.
+    #[cold]
+    pub(crate) fn waits(&mut self, slot: usize, now_ns: u64) {
+        if let Some(Some(member)) = self.members.get_mut(slot) {
+            member.barrier.waits(now_ns);
+            self.next_ns = self.next_ns.min(member.barrier.deadline_ns());
+        }
+    }
+
     /// Looks at what no datagram tells; whether a barrier has ended by that. Not to be called in
     /// vain: see `looking`.
     pub(crate) fn look(&mut self, device: &mut dyn Device) -> bool {

@@ -143,11 +143,21 @@ type First = Vec<(u32, u32, Vec<u8>)>;
 impl Hand {
     /// Does something with the barrier, and gives what that sends.
     fn with<R>(&mut self, out: &mut Sent, f: impl FnOnce(&mut Run, &mut Outlet<'_>) -> R) -> R {
+        self.at(0, out, f)
+    }
+
+    /// The same, at a time.
+    fn at<R>(
+        &mut self,
+        now_ns: u64,
+        out: &mut Sent,
+        f: impl FnOnce(&mut Run, &mut Outlet<'_>) -> R,
+    ) -> R {
         let mut team = Team::new(7, self.rank, (0..self.size).map(PeerId).collect());
         team.plan = self.plan;
         let (mut paper, mut scratch, mut long) = (Paper::default(), Vec::new(), Vec::new());
         let (device, scratch, long) = (&mut paper, &mut scratch, &mut long);
-        let mut outlet = Outlet { device, team: &team, scratch, long, now_ns: 0 };
+        let mut outlet = Outlet { device, team: &team, scratch, long, now_ns };
         let result = f(&mut self.run, &mut outlet);
         // What it counts changes nothing.
         self.run.count = Count::default();
@@ -195,9 +205,14 @@ impl Member for Hand {
 
 /// Members on these nodes, and what they have sent before their first barrier.
 fn members(way: &str, nodes: &[u64]) -> (Vec<Hand>, First) {
+    patient_members(way, nodes, 0)
+}
+
+/// The same, who ask only after so long.
+fn patient_members(way: &str, nodes: &[u64], patience_ns: u64) -> (Vec<Hand>, First) {
     let mut plan = Plan::new(way.parse::<Way>().unwrap(), nodes, None);
     assert!(!plan.tried, "a trial has too many barriers");
-    plan.patience_ns = 0;
+    plan.patience_ns = patience_ns;
     let (mut hands, mut first) = (Vec::new(), Vec::new());
     let size = nodes.len() as u32;
     for rank in 0..size {
@@ -210,6 +225,24 @@ fn members(way: &str, nodes: &[u64]) -> (Vec<Hand>, First) {
         hands.push(hand);
     }
     (hands, first)
+}
+
+#[test]
+fn who_enters_by_an_old_clock_asks_no_sooner() {
+    let (patience_ns, entered_ns, now_ns) = (200_000, 1_000, 90_000_000);
+    let (mut hands, _) = patient_members("dissemination", &[1, 2], patience_ns);
+    let mut out = Vec::new();
+    hands[0].at(entered_ns, &mut out, |run, outlet| run.enter(outlet)).unwrap();
+    assert_eq!(out.len(), 1, "it has told the other");
+    hands[0].run.waits(now_ns);
+    assert_eq!(hands[0].run.deadline_ns(), now_ns + patience_ns);
+    hands[0].at(now_ns + patience_ns - 1, &mut out, |run, outlet| run.due(outlet));
+    assert_eq!(out.len(), 1, "nothing is missing yet");
+    hands[0].at(now_ns + patience_ns, &mut out, |run, outlet| run.due(outlet));
+    assert!(out.len() == 2 && Hand::is_question(&out[1].1), "{out:?}");
+    // Outside of barriers nobody waits.
+    hands[1].run.waits(now_ns);
+    assert_eq!(hands[1].run.deadline_ns(), u64::MAX);
 }
 
 const AMONG: [&str; 9] = [
