@@ -234,7 +234,7 @@ impl World {
 
     fn receive(&mut self, link: u8, frame: &[u8]) {
         let (now, from) = (Instant(self.now), LinkAddr::Port(20 + u32::from(link)));
-        if self.engine.receive(now, LinkId(link), from, frame).is_ok() {
+        if self.engine.receive(now, LinkId(link), &from, frame).is_ok() {
             let _ = (self.engine.is_early(frame), self.engine.has_more(frame));
             self.events(frame);
         }

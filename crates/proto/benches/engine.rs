@@ -80,7 +80,7 @@ impl Pair {
         let engine = &mut self.engines[1 - from];
         for frame in self.burst.frames_mut() {
             let frame = &*frame;
-            let _ = engine.receive(now, LinkId(0), LinkAddr::Port(from as u32), frame);
+            let _ = engine.receive(now, LinkId(0), &LinkAddr::Port(from as u32), frame);
             while let Some(event) = engine.next(now, frame) {
                 match event {
                     Incoming::Data { offset, range, .. } => {

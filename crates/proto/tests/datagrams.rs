@@ -118,7 +118,7 @@ impl Wire {
                 }
             }
             while let Some((to, from, frame)) = self.flights.pop_front() {
-                let _ = self.engines[to].receive(self.now, LINK, from, &frame);
+                let _ = self.engines[to].receive(self.now, LINK, &from, &frame);
                 self.take(to, &frame);
             }
             self.now = self.now.plus(100_000);
@@ -278,7 +278,7 @@ fn a_forged_or_damaged_multicast_is_counted_and_dropped() {
     let good: Vec<u8> = wire.burst.frames_mut().next().unwrap().to_vec();
     let mut take = |frame: &[u8]| {
         let (now, from) = (wire.now, LinkAddr::Port(0));
-        wire.engines[1].receive(now, LINK, from, frame)
+        wire.engines[1].receive(now, LINK, &from, frame)
     };
     for bit in 0..good.len() * 8 {
         let mut bad = good.clone();

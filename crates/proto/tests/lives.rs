@@ -420,9 +420,9 @@ fn another_version_and_another_key_are_named() {
     let len = said.encode(KEY.job(), &other.hello(), &mut frame);
     let engine = &mut net.nodes[0].engine;
     let from = LinkAddr::Port(1);
-    assert_eq!(engine.receive(now, LinkId(0), from, &frame[..len]), Err(FrameError::Tag));
+    assert_eq!(engine.receive(now, LinkId(0), &from, &frame[..len]), Err(FrameError::Tag));
     let len = said.encode(other.job(), &KEY.hello(), &mut frame);
-    assert_eq!(engine.receive(now, LinkId(0), from, &frame[..len]), Err(FrameError::Job));
+    assert_eq!(engine.receive(now, LinkId(0), &from, &frame[..len]), Err(FrameError::Job));
     assert_eq!(engine.counters().dropped_key, 2);
     net.nodes[1].alive = false;
     net.run(20_000, |n| !causes(n, 0).is_empty());
@@ -438,9 +438,9 @@ fn another_version_and_another_key_are_named() {
     // The header's version is under the proof as well.
     let now = net.now;
     let engine = &mut net.nodes[0].engine;
-    assert_eq!(engine.receive(now, LinkId(0), from, &frame[..len]), Err(FrameError::Tag));
+    assert_eq!(engine.receive(now, LinkId(0), &from, &frame[..len]), Err(FrameError::Tag));
     frame[1] = VERSION;
-    engine.receive(now, LinkId(0), from, &frame[..len]).unwrap();
+    engine.receive(now, LinkId(0), &from, &frame[..len]).unwrap();
     net.events(0, &[]);
     let told = causes(&net, 0)[0];
     assert_eq!(told, Cause::Version { lowest: VERSION + 1, highest: VERSION + 2 });
@@ -455,7 +455,7 @@ fn frames_for_others_and_nonsense_are_counted_by_cause() {
     net.run(100, |n| n.nodes[1].arrived == 1);
     let (now, link, from) = (net.now, LinkId(0), LinkAddr::Port(1));
     let engine = &mut net.nodes[0].engine;
-    let mut take = |frame: &[u8]| engine.receive(now, link, from, frame);
+    let mut take = |frame: &[u8]| engine.receive(now, link, &from, frame);
     assert_eq!(take(&[]), Err(FrameError::Short(0)));
     assert_eq!(take(&[0; 64]), Err(FrameError::Magic));
     let mut frame = [0; 64];
@@ -493,7 +493,7 @@ fn frames_for_others_and_nonsense_are_counted_by_cause() {
     let strange = sealed(header(stream, 7, job, 1, 0), 0xee);
     assert_eq!(take(&strange), Ok(()));
     assert_eq!(engine.next(now, &strange), None);
-    assert_eq!(engine.receive(now, link, from, &strange), Ok(()), "not seen as received");
+    assert_eq!(engine.receive(now, link, &from, &strange), Ok(()), "not seen as received");
     let c = engine.counters();
     assert_eq!((c.dropped_short, c.dropped_foreign, c.dropped_port, c.dropped_job), (1, 1, 1, 1));
     assert_eq!((c.dropped_connection, c.dropped_tag, c.dropped_malformed), (1, 1, 2));

@@ -63,7 +63,7 @@ impl Star {
     }
 
     fn take(engine: &mut Engine, now: Instant, link: LinkId, from: usize, frame: &[u8]) -> usize {
-        let _ = engine.receive(now, link, LinkAddr::Port(from as u32), frame);
+        let _ = engine.receive(now, link, &LinkAddr::Port(from as u32), frame);
         let mut count = 0;
         while let Some(event) = engine.next(now, frame) {
             let Incoming::Message { place, .. } = event else {

@@ -65,7 +65,7 @@ impl Node {
         let mut at = 0;
         while at < frames.len() {
             let frame = &frames[at..frames.len().min(at + stride)];
-            let _ = self.engine.receive(now, link, from, frame);
+            let _ = self.engine.receive(now, link, &from, frame);
             self.events(now, frame);
             at += stride;
             let into = &mut self.into;

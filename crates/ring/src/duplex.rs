@@ -113,7 +113,7 @@ impl Duplex {
                 // Its turn comes when this one is released.
                 self.into.look_again();
                 self.turned = Some(item);
-                Ok(self.turned)
+                Ok(Some(item))
             }
             // What comes before it can be seen by now.
             Taken::Later if found.is_none() => self.into.peek(),

@@ -22,7 +22,7 @@ impl Engine {
         &mut self,
         now: Instant,
         link: LinkId,
-        from: LinkAddr,
+        from: &LinkAddr,
         frame: &[u8],
     ) -> Result<(), FrameError> {
         self.current = None;
@@ -40,7 +40,7 @@ impl Engine {
         &mut self,
         now: Instant,
         link: LinkId,
-        from: LinkAddr,
+        from: &LinkAddr,
         frame: &[u8],
     ) -> Result<(), FrameError> {
         let header = Header::decode(frame)?;
@@ -96,7 +96,7 @@ impl Engine {
         &mut self,
         now: Instant,
         link: LinkId,
-        from: LinkAddr,
+        from: &LinkAddr,
         header: &Header,
         frame: &[u8],
     ) -> Result<(), FrameError> {
@@ -130,7 +130,7 @@ impl Engine {
             peer.end(&mut self.hub, Cause::Restarted);
             return Err(FrameError::Gone);
         }
-        peer.on_hello(&mut self.hub, now, link, from, &hello);
+        peer.on_hello(&mut self.hub, now, link, *from, &hello);
         Ok(())
     }
 
@@ -138,8 +138,8 @@ impl Engine {
     /// anything else (then `frame` may be empty). Gives the memory of the event before back.
     #[inline]
     pub fn next(&mut self, now: Instant, frame: &[u8]) -> Option<Incoming> {
-        if let Some((peer, range)) = self.datagram.take() {
-            return Some(Incoming::Datagram { peer, range });
+        if let Some(datagram) = self.datagram.take() {
+            return Some(Incoming::Datagram { peer: datagram.peer, range: datagram.range() });
         }
         if let Some(buffer) = self.held.take() {
             self.hub.pool.give(buffer);

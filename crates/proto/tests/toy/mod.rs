@@ -280,7 +280,7 @@ impl Net {
     fn arrive(&mut self, flight: Flight) {
         let node = &mut self.nodes[flight.to];
         if node.alive {
-            let _ = node.engine.receive(self.now, flight.link, flight.from, &flight.frame);
+            let _ = node.engine.receive(self.now, flight.link, &flight.from, &flight.frame);
             self.events(flight.to, &flight.frame);
         }
     }

@@ -643,7 +643,7 @@ impl Node for Host {
         while let Some((link, from)) = nic.receive() {
             done += 1;
             let (frame, port) = (nic.frame(), LinkAddr::Port(from));
-            let result = self.engine.receive(Instant(now), LinkId(link), port, frame);
+            let result = self.engine.receive(Instant(now), LinkId(link), &port, frame);
             shared.oracle.trace.frame(now, self.process, || {
                 let why = result.as_ref().err().map_or(String::new(), |e| format!("DROPPED: {e} "));
                 format!("< link {link} from port {from}: {why}{}", describe(frame))

@@ -299,7 +299,7 @@ impl Links {
         self.heard_ns = now.0;
         self.current = Some(at);
         // Damaged and foreign frames are counted by the engine, and yield nothing.
-        let _ = engine.receive(*now, LinkId(at as u8), frame.from, frame.bytes);
+        let _ = engine.receive(*now, LinkId(at as u8), &frame.from, frame.bytes);
     }
 
     /// Puts a piece of a large message that came in the current frame in its place: out of the
