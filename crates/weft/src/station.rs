@@ -265,6 +265,7 @@ impl<W: Work> Station<W> {
         self.wait_from(if look { self.shared.look() } else { looked_ns }, None, step)
     }
 
+    /// As [`Station::wait_until`], from a time that is given to the first steps.
     #[inline(always)]
     fn wait_from(
         &self,
@@ -505,14 +506,14 @@ impl<W: Work> Tender<W> {
         let mut seen = self.shared.calls.load(Ordering::Relaxed).wrapping_sub(1);
         let mut tick = TICK_NS;
         while !self.shared.stop.load(Ordering::Acquire) {
-            self.shared.look();
+            let now = self.shared.look();
             let calls = self.shared.calls.load(Ordering::Relaxed);
             let phase = self.shared.phase.load(Ordering::Relaxed);
             if phase == Phase::OnDescriptors as u8 {
                 tick = (tick * 2).min(LONG_TICK_NS);
                 self.nap(tick);
             } else if phase == Phase::OnDoorbell as u8 {
-                self.stand_in();
+                self.stand_in(now);
             } else if calls != seen && calls != self.shared.left_at.load(Ordering::Relaxed) {
                 seen = calls;
                 tick = TICK_NS;
@@ -520,7 +521,7 @@ impl<W: Work> Tender<W> {
                 self.nap(tick);
             } else {
                 tick = TICK_NS;
-                self.tend();
+                self.tend(now);
             }
         }
     }
@@ -531,10 +532,10 @@ impl<W: Work> Tender<W> {
     }
 
     /// The program sleeps on the doorbell: watches the descriptors in its place, and rings.
-    fn stand_in(&mut self) {
+    fn stand_in(&mut self, now: u64) {
         let doorbell = {
             // It may have woken up and keep the lock for long.
-            let Some(mut work) = self.shared.try_lock() else { return self.stay_out(now_ns()) };
+            let Some(mut work) = self.shared.try_lock() else { return self.stay_out(now) };
             self.sleeper.refresh(work.device());
             work.device().doorbell()
         };
@@ -562,8 +563,7 @@ impl<W: Work> Tender<W> {
     }
 
     /// The program computes: does its work, and sleeps until there is more.
-    fn tend(&mut self) {
-        let now = now_ns();
+    fn tend(&mut self, now: u64) {
         let Some(mut work) = self.shared.try_lock() else { return self.stay_out(now) };
         self.told_ns = now;
         let did = work.tend(now);

@@ -1,7 +1,5 @@
 //! Datagrams: single frames outside the reliable streams, to one peer or to everyone.
 
-use std::ops::Range;
-
 use weft_wire::{
     Burst, FrameError, FrameKind, GROUPS_PORT, HEADER_LEN, Header, LinkAddr, LinkId, ORIGIN_LEN,
     Origin, PeerId, flags,
@@ -13,27 +11,6 @@ use super::row::{datagram_path, fill_row, short_path, wires};
 use crate::event::{Cause, Row, SendError};
 use crate::peer::{State, bit};
 use crate::time::Instant;
-
-/// A datagram that has come: whose, and where it lies in its frame. That is one word, for it is
-/// read soon after it is written: what is written in two pieces and read as one has to wait until
-/// all stores before it are done.
-#[derive(Debug)]
-pub(super) struct Came {
-    pub peer: PeerId,
-    place: u64,
-}
-
-impl Came {
-    fn new(peer: PeerId, range: &Range<usize>) -> Came {
-        Came { peer, place: range.start as u64 | (range.end as u64) << 32 }
-    }
-
-    /// The range of the frame.
-    #[inline]
-    pub(super) fn range(&self) -> Range<usize> {
-        self.place as u32 as usize..(self.place >> 32) as usize
-    }
-}
 
 /// Whether a frame is for all members of a group: for whoever hears it and has the job's key.
 #[inline]
@@ -408,7 +385,7 @@ impl Engine {
             }
         } else if header.flags & flags::ALIVE == 0 {
             hub.counters.datagrams_received += 1;
-            self.datagram = Some(Came::new(peer.id, &range));
+            self.datagram = Some((peer.id, range));
         }
         Ok(())
     }

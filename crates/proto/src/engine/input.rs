@@ -138,8 +138,8 @@ impl Engine {
     /// anything else (then `frame` may be empty). Gives the memory of the event before back.
     #[inline]
     pub fn next(&mut self, now: Instant, frame: &[u8]) -> Option<Incoming> {
-        if let Some(datagram) = self.datagram.take() {
-            return Some(Incoming::Datagram { peer: datagram.peer, range: datagram.range() });
+        if let Some((peer, range)) = self.datagram.take() {
+            return Some(Incoming::Datagram { peer, range });
         }
         if let Some(buffer) = self.held.take() {
             self.hub.pool.give(buffer);

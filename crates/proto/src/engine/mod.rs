@@ -9,6 +9,7 @@ mod run;
 mod user;
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 use weft_wire::{Address, Chunk, JobKey, LinkId, PeerId};
 
@@ -41,7 +42,7 @@ pub struct Engine {
     /// The frame being read.
     current: Option<Cursor>,
     /// The datagram in the frame that was received last: it is no part of what is read in order.
-    datagram: Option<datagram::Came>,
+    datagram: Option<(PeerId, Range<usize>)>,
     /// The payload of the event that was given last, if it was held.
     held: Option<Vec<u8>>,
     /// When closing ends, done or not.

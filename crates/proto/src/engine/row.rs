@@ -6,17 +6,14 @@ use super::datagram::TYPICAL_LEN;
 use super::hub::Hub;
 use crate::event::{LinkSpec, Row};
 use crate::peer::PATHS_MAX;
-use crate::rail::{Link, Path};
+use crate::rail::{Link, Path, prompt};
 
 /// The path for a datagram of at most [`TYPICAL_LEN`] bytes: of those that work and answer the
 /// fastest.
 #[inline]
 pub(super) fn short_path<'a>(paths: &'a [Path], links: &[Link]) -> Option<&'a Path> {
-    if let Some(prompt) = paths.iter().find(|path| path.prompt)
-        && prompt.takes_words()
-        && !prompt.suspect
-    {
-        return Some(prompt);
+    if let Some(at) = prompt(paths).filter(|&at| !paths[at].suspect) {
+        return Some(&paths[at]);
     }
     let mut best: Option<(u64, &Path)> = None;
     for path in paths {

@@ -69,13 +69,18 @@ impl Link {
 #[inline]
 pub(crate) fn urgent(paths: &[Path], links: &[Link], bytes: usize) -> Option<usize> {
     if bytes <= SMALL
-        && let Some(at) = paths.iter().position(|p| p.prompt)
-        && paths[at].takes_words()
+        && let Some(at) = prompt(paths)
         && paths[at].can_send(bytes)
     {
         return Some(at);
     }
     weigh(paths, links, bytes)
+}
+
+/// The path that is known to be the fastest for small frames, if its medium takes one now.
+#[inline]
+pub(crate) fn prompt(paths: &[Path]) -> Option<usize> {
+    paths.iter().position(|path| path.prompt).filter(|&at| paths[at].takes_words())
 }
 
 /// See [`urgent`]: where no path is known to be the one.
