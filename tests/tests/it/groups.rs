@@ -205,13 +205,13 @@ fn members_of_a_node_that_share_no_memory_meet_by_datagrams() {
     }
 }
 
-/// The first member finds out that there are two wires, and all try two candidates more, whatever
-/// gets lost.
+/// The first member finds out that there are two wires, and all try two candidates more, in both
+/// trials, whatever gets lost.
 #[test]
 fn auto_tries_algorithms_for_two_wires_where_there_are_two() {
-    // The row that finds out, and four rows of each candidate.
-    let (over_one, over_two) = (10 * (1 + 4 * 7), 10 * (1 + 4 * 9));
-    for (two, trial) in [(false, over_one), (true, over_two)] {
+    // The row that finds out, and four rows of each candidate, then eight.
+    let trials = |candidates: u64| 10 * (1 + 4 * candidates) + 2000 + 10 * (1 + 8 * candidates);
+    for (two, settled) in [(false, trials(7)), (true, trials(9))] {
         let entered = zeros(4);
         let spec = "loss=2%,dup=2%,reorder=2%,seed=21";
         let all = if two { ether_on_two(4, spec) } else { ether(4, Some(spec)) };
@@ -219,7 +219,7 @@ fn auto_tries_algorithms_for_two_wires_where_there_are_two() {
             let group = Group::all(endpoint, &way("auto")).unwrap();
             // The first member may have entered the last one when others leave the one before, and
             // then tells its choice to who missed that one's release.
-            rounds(&group, &entered, trial - 2);
+            rounds(&group, &entered, settled - 2);
             if group.rank() == 0 {
                 assert_eq!(endpoint.wires(1), if two { 2 } else { 1 });
             }

@@ -44,6 +44,7 @@ pub(crate) mod quarrel;
 mod seat;
 mod table;
 mod team;
+mod trial;
 
 use weft_wire::PeerId;
 
@@ -220,8 +221,9 @@ impl<'e> Group<'e> {
         self.endpoint
     }
 
-    /// Whether this member knows which algorithm further barriers go by: the first ones of a group
-    /// try some, where nobody has said ([`Way::Auto`]). For who measures.
+    /// Whether this member knows which algorithm most further barriers go by: where nobody has said
+    /// ([`Way::Auto`]), the first ones of a group try some, and later ones once more. For who
+    /// measures.
     pub fn is_settled(&self) -> bool {
         self.endpoint.group_settled(self.slot)
     }
