@@ -1,6 +1,9 @@
 //! Collective operations of real processes, on one node and on several.
 
-use weft_tests::job::{Cluster, Job, KILL, run_in, signal};
+use std::thread;
+use std::time::Duration;
+
+use weft_tests::job::{CONT, Cluster, Job, KILL, STOP, run_in, signal};
 
 use super::{RANK, WEFT};
 
@@ -87,6 +90,29 @@ fn groups_broadcast_and_deliver_in_one_order() {
     }
     let fault = ("WEFT_FAULT", "loss=2%,dup=2%,reorder=3%,seed=4");
     group(Some(&lab), 4, &[fault]);
+}
+
+/// A receiver that gets no turn for a while misses nothing; one that dies holds nobody up.
+#[test]
+fn broadcasts_go_on_past_a_receiver_that_is_late_or_dies() {
+    let lab = Cluster::new(WEFT, "nodes=4");
+    for lab in [None, lab.as_ref()] {
+        let mut job = role(lab, 4, &["spread"], &[]);
+        let pids: Vec<u32> = (0..4).map(|rank| job.rank(rank)).collect();
+        let go_on = |job: &mut Job, ranks: &[u32]| {
+            // Several times: what is under way may be done without the one that is missing.
+            for _ in 0..3 {
+                ranks.iter().for_each(|rank| job.grows(&format!("@{rank} rounds"), 5));
+            }
+        };
+        go_on(&mut job, &[0, 1, 2, 3]);
+        signal(pids[2], STOP);
+        thread::sleep(Duration::from_millis(800));
+        signal(pids[2], CONT);
+        go_on(&mut job, &[0, 1, 2, 3]);
+        signal(pids[1], KILL);
+        go_on(&mut job, &[0, 2, 3]);
+    }
 }
 
 #[test]

@@ -151,6 +151,8 @@ impl Trial {
     /// What a release carries that the first member has sent for the barrier entered last.
     pub(super) fn learn(&mut self, word: u32) {
         match word {
+            // Between trials releases still carry the last choice.
+            _ if self.entered == 0 => {}
             TWO_WIRES => self.count = CANDIDATES.len(),
             choice if (1..=CANDIDATES.len()).contains(&(choice as usize)) => {
                 self.choice = Some(choice as usize - 1);
@@ -216,6 +218,9 @@ mod tests {
             let ends = both.each_mut().map(Trial::end);
             assert_eq!(ends[0], ends[1]);
             if let Some(end) = ends[0] {
+                // Barriers by it may be the teller's.
+                both[1].learn(word);
+                assert_eq!(both[1].choice, None, "that is over");
                 return end;
             }
             let at = both[0].enter();

@@ -91,3 +91,22 @@ pub fn outlive(rank: &Rank) -> Result<(), Failure> {
         }
     }
 }
+
+/// Rank 0 broadcasts so many bytes again and again; the others check them.
+pub fn spread(rank: &Rank, len: usize) -> Result<(), Failure> {
+    let group = Group::all(&rank.endpoint, &GroupOptions::from_env()?)?;
+    let mut told = Instant::now();
+    for number in 1_u64.. {
+        let sent = vec![number as u8; len];
+        let mut data = if group.rank() == 0 { sent.clone() } else { vec![!number as u8; len] };
+        group.broadcast(0, &mut data)?;
+        if data != sent {
+            return Err(format!("broadcast {number} is damaged").into());
+        }
+        if told.elapsed() >= PACE {
+            told = Instant::now();
+            rank.say(format_args!("rounds {number}"));
+        }
+    }
+    Ok(())
+}

@@ -99,6 +99,7 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "part" => loss::part(&rank),
         "cast" => cast::cast(&rank, number(0, 5000)? as usize),
         "outlive" => cast::outlive(&rank),
+        "spread" => cast::spread(&rank, number(0, 1 << 20)? as usize),
         "collect" => collect::collect(&rank, number(0, 5000)? as usize),
         "meet" => meet::meet(&rank, number(0, 1000)?),
         "compute" => talk::compute(&rank, number(0, 6)?),

@@ -314,6 +314,21 @@ fn a_receiver_that_dies_holds_nobody_up() {
 }
 
 #[test]
+fn a_receiver_that_is_late_stops_the_sender_and_costs_nothing() {
+    const LATE_NS: u64 = 1_000_000_000;
+    for size in [2, 3, 8, 64] {
+        // More than a receiver keeps that does not wait for it yet; the first one stops others.
+        for lens in [vec![4 << 20], vec![10, 0, 100_000, 1 << 20, 7, 1 << 20]] {
+            let mut run = Run::new(&World { size, lens, ..WORLD }, 7);
+            run.posts_at[size as usize - 1] = LATE_NS;
+            let outcome = run.run();
+            assert!(outcome.time_ns > LATE_NS);
+            assert_eq!(outcome.repaired, 0, "{size}: nothing was sent that there was no room for");
+        }
+    }
+}
+
+#[test]
 fn seven_receivers_cost_the_senders_link_hardly_more_than_one() {
     let bytes = |size| run(&World { size, lens: vec![4 << 20], ..WORLD }, 1).bytes_out;
     let (one, seven) = (bytes(2), bytes(8));
