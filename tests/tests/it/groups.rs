@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weft::collective::LogP;
 use weft::context::{Context, Place};
 use weft::device::Device;
 use weft::endpoint::Endpoint;
@@ -284,15 +285,13 @@ fn sent(endpoint: &Endpoint) -> Row {
     row
 }
 
-/// What each of many rows of barriers took, all ranks together. Where `patience_ns` is an hour
-/// nobody asks: so each must end by the frames that it sends by itself.
-fn rows_of(name: &str, patience_ns: Option<u64>) -> Vec<Row> {
+/// What each of many rows of barriers took, all ranks together.
+fn rows_of(options: &GroupOptions) -> Vec<Row> {
     let sums = Mutex::new(vec![Row::default(); ROWS]);
     // Nor is anybody asked for a sign of life.
     let calm = Config { keep_alive_ns: HOUR_NS, dead_after_ns: HOUR_NS, ..Config::default() };
     each(ether_as(calm, &[0, 1, 2, 3], None), |endpoint| {
-        let options = GroupOptions { patience_ns, ..way(name) };
-        let group = Group::all(endpoint, &options).unwrap();
+        let group = Group::all(endpoint, options).unwrap();
         // All have made it, and are connected.
         let others = || (0..endpoint.size()).filter(|&rank| rank != endpoint.rank());
         others().for_each(|rank| endpoint.send(rank, 1, b"here").unwrap());
@@ -343,12 +342,21 @@ const OF_FOUR: [&str; 12] = [
 /// Without loss there is not one frame of a barrier but those that tell the others.
 #[test]
 fn a_barrier_without_loss_sends_no_frame_too_many() {
+    // Nobody asks: so each must end by the frames that it sends by itself.
+    let patient = |name| GroupOptions { patience_ns: Some(HOUR_NS), ..way(name) };
     for name in OF_FOUR {
-        assert_eq!(rows_of(name, Some(HOUR_NS)), vec![row_of(name); ROWS], "{name}");
+        assert_eq!(rows_of(&patient(name)), vec![row_of(name); ROWS], "{name}");
     }
     // When `auto` has made its choice, it is one of those.
-    let rows = rows_of("auto", Some(HOUR_NS));
+    let rows = rows_of(&patient("auto"));
     assert!(OF_FOUR.iter().any(|name| rows == vec![row_of(name); ROWS]), "{rows:?}");
+    // It tries nothing where parameters are given.
+    let free = LogP { o_s: 1.0, l: 20.0, o_r: 0.01, g: 0.01 };
+    let dear = LogP { o_s: 1.0, l: 2.0, o_r: 10.0, g: 1.0 };
+    for (logp, best) in [(free, "dissemination3"), (dear, "dissemination")] {
+        let options = GroupOptions { logp: Some(logp), ..patient("auto") };
+        assert_eq!(rows_of(&options), vec![row_of(best); ROWS], "{best}");
+    }
 }
 
 /// With the patience that groups have by themselves a member asks where another does not get its
@@ -359,7 +367,7 @@ fn with_the_usual_patience_nothing_is_added_but_what_is_asked_for() {
     for name in OF_FOUR {
         // A machine that is busy for a while has better moments.
         let quiet = (0..20).any(|_| {
-            let rows = rows_of(name, None);
+            let rows = rows_of(&way(name));
             assert!(rows.iter().all(|row| row[1] >= row_of(name)[1]), "{name}: {rows:?}");
             let calm = rows.windows(3).filter(|near| near.iter().all(|row| row[2] == 0));
             let mut calm = calm.map(|near| near[1]).peekable();

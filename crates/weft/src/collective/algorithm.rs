@@ -157,6 +157,24 @@ impl LogP {
     }
 }
 
+/// Why a text is no [`LogP`].
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("wanted are four numbers of at least 0, as in 3,17.5,9.5,9")]
+pub struct LogPError;
+
+impl FromStr for LogP {
+    type Err = LogPError;
+
+    /// From `o_s,L,o_r,g`.
+    fn from_str(text: &str) -> Result<LogP, LogPError> {
+        let numbers: Result<Vec<f64>, _> = text.split(',').map(|n| n.trim().parse()).collect();
+        let numbers = numbers.map_err(|_| LogPError)?;
+        let [o_s, l, o_r, g] = numbers[..] else { return Err(LogPError) };
+        let sound = numbers.iter().all(|n: &f64| n.is_finite() && *n >= 0.0);
+        if sound { Ok(LogP { o_s, l, o_r, g }) } else { Err(LogPError) }
+    }
+}
+
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let net = |links: u8| if links == 2 { "-2net" } else { "" };
@@ -203,6 +221,18 @@ impl FromStr for Algorithm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_are_four_numbers() {
+        let paper = LogP { o_s: 3.0, l: 17.5, o_r: 9.5, g: 9.0 };
+        assert_eq!("3, 17.5,9.5,9".parse(), Ok(paper));
+        for wrong in ["", "3", "3,17.5,9.5", "3,17.5,9.5,9,1", "3,17.5,x,9.5,9", "3,-1,9,9"] {
+            assert_eq!(wrong.parse::<LogP>(), Err(LogPError), "{wrong}");
+        }
+        for wrong in ["3,inf,9,9", "nan,1,1,1"] {
+            assert_eq!(wrong.parse::<LogP>(), Err(LogPError), "{wrong}");
+        }
+    }
 
     #[test]
     fn names_there_and_back() {

@@ -90,17 +90,7 @@ impl GroupOptions {
         if let Some(way) = crate::env::value("WEFT_BARRIER")? {
             options.way = way;
         }
-        if let Some(text) = crate::env::text("WEFT_LOGP") {
-            let numbers: Vec<f64> = text.split(',').filter_map(|n| n.trim().parse().ok()).collect();
-            let sound = numbers.iter().all(|n: &f64| n.is_finite() && *n >= 0.0);
-            let [o_s, l, o_r, g] = numbers[..] else {
-                return Err(crate::env::refuse("WEFT_LOGP", &text, "not four numbers").into());
-            };
-            if !sound {
-                return Err(crate::env::refuse("WEFT_LOGP", &text, "a negative number").into());
-            }
-            options.logp = Some(LogP { o_s, l, o_r, g });
-        }
+        options.logp = crate::env::value("WEFT_LOGP")?;
         Ok(options)
     }
 }
