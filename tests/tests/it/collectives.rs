@@ -115,6 +115,29 @@ fn broadcasts_go_on_past_a_receiver_that_is_late_or_dies() {
     }
 }
 
+/// A switch need not carry what is sent to a group, and may cease to.
+#[test]
+fn groups_go_on_where_a_switch_drops_what_is_for_a_group() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=3") else { return };
+    let set = |carries: &str| {
+        let port = ["link", "set", "dev", "p0-2", "type", "bridge_slave", "mcast_flood", carries];
+        run_in(&lab.switch(), "ip", &port);
+    };
+    for links in ["packet", "udp"] {
+        for from_the_start in [true, false] {
+            set(if from_the_start { "off" } else { "on" });
+            let mut job = role(Some(&lab), 3, &["cast", "4000"], &[("WEFT_LINKS", links)]);
+            job.grows("@0 rounds", 20);
+            set("off");
+            job.grows("@0 rounds", 200);
+            job.order("stop");
+            // One of the two others hears, then: that is no more than a frame to it alone.
+            let by_multicast = job.ends_well().contains("@0 counter ether.multicasts_sent");
+            assert_eq!(by_multicast, !from_the_start, "{links}");
+        }
+    }
+}
+
 #[test]
 fn a_group_outlives_its_sequencers() {
     let lab = Cluster::new(WEFT, "nodes=3");

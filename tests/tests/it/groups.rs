@@ -254,6 +254,30 @@ fn sleepers_of_a_node_are_woken_by_who_comes_last() {
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
+/// Who has arrived passes on what comes to it though its program calls nothing: of a barrier in
+/// rounds the others cannot end theirs otherwise.
+#[test]
+fn who_has_arrived_takes_part_while_it_computes() {
+    let (arrived, over) = (std::sync::Barrier::new(4), std::sync::Barrier::new(4));
+    each(shm(4), |endpoint| {
+        let group = Group::all(endpoint, &way("dissemination")).unwrap();
+        for _ in 0..20 {
+            // It is alone at first, so that it has not heard of all when it turns to its work.
+            if group.rank() == 1 {
+                group.arrive().unwrap();
+            }
+            arrived.wait();
+            if group.rank() != 1 {
+                group.barrier().unwrap();
+            }
+            over.wait();
+            if group.rank() == 1 {
+                group.wait().unwrap();
+            }
+        }
+    });
+}
+
 /// Counters of a row of barriers, of all ranks together: told to one, told to all, asked for, and
 /// frames on the wire that were none of these.
 type Row = [u64; 4];
