@@ -93,9 +93,13 @@ fn one_of_each(e: &Endpoint, count: usize, root: u32) -> Result<(), Error> {
     e.allgather(&row(me, count), &mut into)?;
     assert_eq!(into, gathered);
     let mut block = vec![0; count];
+    let sums: Vec<u64> =
+        (0..n * count).map(|at| (0..size).map(|rank| value(rank, at)).sum()).collect();
+    let own = me as usize * count..(me as usize + 1) * count;
+    e.reduce_scatter(AtomicOp::Sum, &row(me, n * count), &mut block)?;
+    assert_eq!(block, sums[own.clone()]);
     let from = if me == root { row(root, n * count) } else { Vec::new() };
     e.scatter(root, &from, &mut block)?;
-    let own = me as usize * count..(me as usize + 1) * count;
     assert_eq!(block, row(root, n * count)[own.clone()]);
     let mut into = vec![0; n * count];
     e.alltoall(&row(me, n * count), &mut into)?;
@@ -151,6 +155,11 @@ fn a_users_function_is_called_in_the_order_of_ranks() {
                 let what = What::Allreduce;
                 let collective = Collective::reducing(what, operator.clone(), count);
                 e.collective(&collective, &[], &mut data).unwrap();
+                assert!(data.chunks_exact(2).all(|pair| pair == [0, size as u8 - 1]));
+                let n = size as usize;
+                let (from, mut data) = (vec![e.rank() as u8; 2 * n * count], vec![0; 2 * count]);
+                let collective = Collective::reducing(What::ReduceScatter, operator.clone(), count);
+                e.collective(&collective, &from, &mut data).unwrap();
                 assert!(data.chunks_exact(2).all(|pair| pair == [0, size as u8 - 1]));
                 let root = size - 1;
                 let mut data = vec![e.rank() as u8; 2 * count];
@@ -212,6 +221,8 @@ fn all_end_when_one_is_gone() {
             for (what, count) in [
                 (What::Allreduce, 1),
                 (What::Allreduce, 100_000),
+                (What::ReduceScatter, 10),
+                (What::ReduceScatter, 30_000),
                 (What::Allgather, 10),
                 (What::Allgather, 30_000),
                 (What::Alltoall, 10),
@@ -225,7 +236,7 @@ fn all_end_when_one_is_gone() {
                         scope.spawn(move || {
                             let (unit, n) = (8, size as usize);
                             let collective = match what {
-                                What::Allreduce => {
+                                _ if what.combines() => {
                                     let scalar = <u64 as weft::collective::Element>::SCALAR;
                                     let operator = Operator::new(AtomicOp::Sum, scalar).unwrap();
                                     Collective::reducing(what, operator, count)
@@ -235,6 +246,7 @@ fn all_end_when_one_is_gone() {
                             let (own, all) = (count * unit, count * unit * n);
                             let (input, work) = match what {
                                 What::Allreduce => (0, own),
+                                What::ReduceScatter => (all, own),
                                 What::Allgather => (own, all),
                                 _ => (all, all),
                             };
@@ -308,6 +320,7 @@ fn calls_that_make_no_sense_are_refused() {
         refused(e.allreduce(AtomicOp::BitOr, &mut [0f32]));
         refused(e.allgather(&[1u8], &mut [0u8; 3]));
         refused(e.alltoall(&[1u8; 3], &mut [0u8; 3]));
+        refused(e.reduce_scatter(AtomicOp::Sum, &[1u8; 3], &mut [0u8; 2]));
         let what = What::Broadcast { root: 0 };
         refused(e.collective(&Collective::moving(what, usize::MAX, 2), &[], &mut []));
         refused(e.collective(&Collective::moving(What::Allreduce, 1, 2), &[], &mut [0; 2]));

@@ -17,7 +17,7 @@ pub struct CollectiveArgs {
     /// Ranks
     #[arg(long, value_name = "N")]
     nodes: u32,
-    /// broadcast, reduce, allreduce, gather, scatter, allgather or alltoall
+    /// broadcast, reduce, allreduce, reduce-scatter, gather, scatter, allgather or alltoall
     #[arg(long, value_name = "WHAT", value_parser = what)]
     what: What,
     /// The way, as binomial, direct, doubling, halving, ring, bruck, pairwise; usual: the one that
@@ -56,19 +56,23 @@ pub struct CollectiveArgs {
     json: bool,
 }
 
+/// All by their names; who the root is, is another option's matter.
+const ALL: [(&str, What); 8] = [
+    ("broadcast", What::Broadcast { root: 0 }),
+    ("reduce", What::Reduce { root: 0 }),
+    ("allreduce", What::Allreduce),
+    ("reduce-scatter", What::ReduceScatter),
+    ("gather", What::Gather { root: 0 }),
+    ("scatter", What::Scatter { root: 0 }),
+    ("allgather", What::Allgather),
+    ("alltoall", What::Alltoall),
+];
+
 fn what(text: &str) -> Result<What, String> {
-    Ok(match text {
-        "broadcast" => What::Broadcast { root: 0 },
-        "reduce" => What::Reduce { root: 0 },
-        "allreduce" => What::Allreduce,
-        "gather" => What::Gather { root: 0 },
-        "scatter" => What::Scatter { root: 0 },
-        "allgather" => What::Allgather,
-        "alltoall" => What::Alltoall,
-        _ => {
-            let all = "broadcast, reduce, allreduce, gather, scatter, allgather, alltoall";
-            return Err(format!("choose one of {all}"));
-        }
+    let found = ALL.iter().find(|(name, _)| *name == text);
+    found.map(|(_, what)| *what).ok_or_else(|| {
+        let names = ALL.map(|(name, _)| name);
+        format!("choose one of {}", names.join(", "))
     })
 }
 
@@ -88,9 +92,8 @@ impl CollectiveArgs {
         let ways = self.what.ways();
         match self.way.as_str() {
             "usual" => Ok(vec![None]),
-            // A ring changes the order of operands.
             "all" => {
-                let fits = |way: &Way| !(self.ordered && *way == Way::Ring);
+                let fits = |way: &Way| !self.ordered || self.what.keeps_order(*way);
                 Ok(ways.iter().copied().filter(fits).map(Some).collect())
             }
             name => {
@@ -131,7 +134,7 @@ struct Times {
 struct Line {
     bench: &'static str,
     device: &'static str,
-    what: String,
+    what: &'static str,
     way: String,
     ranks: u32,
     bytes: usize,
@@ -153,8 +156,7 @@ pub fn run(args: &CollectiveArgs) -> Result<ExitCode, CliError> {
         let why = format!("--bytes {}: elements have {UNIT} bytes", args.bytes);
         return Err(CliError::Usage(why));
     }
-    let what = format!("{:?}", args.what).to_lowercase();
-    let what = what.split_whitespace().next().unwrap_or_default().to_owned();
+    let what = ALL.iter().find(|(_, what)| *what == args.what).map_or("", |(name, _)| *name);
     let mut lines = Vec::new();
     for way in args.ways()? {
         let options = args.options(way);
@@ -162,18 +164,18 @@ pub fn run(args: &CollectiveArgs) -> Result<ExitCode, CliError> {
             ExchangeError::Options(why) => CliError::Usage(why),
             other => CliError::Bench(format!("{what} with {} ranks: {other}", args.nodes)),
         })?;
-        lines.push(line(&what, &options, report));
+        lines.push(line(what, &options, report));
     }
     print(args, &lines);
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(what: &str, options: &Options, report: Report) -> Line {
+fn line(what: &'static str, options: &Options, report: Report) -> Line {
     let Report { span_us, least_us, mean_us, most_us, rounds, messages, announced, bytes } = report;
     Line {
         bench: "sim-collective",
         device: "sim",
-        what: what.to_owned(),
+        what,
         way: name_of(options.chosen()),
         ranks: options.ranks,
         bytes: options.count * UNIT,
@@ -194,7 +196,7 @@ fn print(args: &CollectiveArgs, lines: &[Line]) {
     let mut table = Table::new(columns.into_iter().chain(["announced", "bytes sent"]));
     for line in lines {
         table.row([
-            line.what.clone(),
+            line.what.to_owned(),
             line.way.clone(),
             line.ranks.to_string(),
             line.bytes.to_string(),

@@ -191,6 +191,10 @@ fn a_json_line_for_each_way_of_a_collective_operation() {
         assert_eq!((&line["ranks"], &line["bytes"]), (&12.into(), &4096.into()));
         assert!(number(&line["time_us"], "mean") > 0.0 && number(line, "messages") > 0.0, "{line}");
     }
+    let ordered = "collective --what reduce-scatter --nodes 5 --way all --ordered";
+    let row = out(&sim(ordered));
+    let row: Vec<&str> = row.lines().skip(1).flat_map(str::split_whitespace).collect();
+    assert_eq!(row[..3], ["reduce-scatter", "pairwise", "5"], "{row:?}");
     let usual = out(&sim("collective --what gather --nodes 9 --root 8 --jitter 20 --skew 50"));
     assert!(usual.lines().nth(1).is_some_and(|row| row.contains("binomial")), "{usual}");
 }

@@ -126,7 +126,7 @@ pub static OPS: fi_collective_ops = fi_collective_ops {
     alltoall: Some(alltoall),
     allreduce: Some(allreduce),
     allgather: Some(allgather),
-    reduce_scatter: Some(no_reduce_scatter),
+    reduce_scatter: Some(reduce_scatter),
     reduce: Some(reduce),
     scatter: Some(scatter),
     gather: Some(gather),
@@ -337,13 +337,11 @@ unsafe fn plan(
     let memory = |at: *const c_void, len: usize| unsafe { memory(at, len) };
     let moving = |what| Collective::moving(what, unit, count);
     let when = |yes: bool, buf: Buf| if yes { buf } else { Buf::empty() };
-    // Reductions are done in the memory of the result, where there is one.
-    let copied = |into: *mut c_void| {
-        if into != from.cast_mut() {
-            // SAFETY: both have a block; an application that has them overlap makes a mistake.
-            unsafe { std::ptr::copy(from.cast::<u8>(), into.cast::<u8>(), block) };
-        }
-        memory(into, block)
+    let reducing = |what, has_result| -> Result<_, Fail> {
+        let operator = operator(request.datatype, request.op)?;
+        // SAFETY: as above.
+        let memory = unsafe { operands(what, from, into, [block, all], has_result) };
+        Ok((Collective::reducing(what, operator, count), memory))
     };
     let (collective, memory) = match request.coll {
         FI_BROADCAST => return Ok(Plan::Broadcast { root: root()?, buf: memory(from, block) }),
@@ -357,27 +355,48 @@ unsafe fn plan(
             let target = when(is_root()?, memory(into, all));
             (moving(What::Gather { root: root()? }), (memory(from, block), target))
         }
-        FI_ALLREDUCE => {
-            let operator = operator(request.datatype, request.op)?;
-            let collective = Collective::reducing(What::Allreduce, operator, count);
-            (collective, (Buf::empty(), copied(into)))
-        }
-        FI_REDUCE => {
-            let operator = operator(request.datatype, request.op)?;
-            let collective = Collective::reducing(What::Reduce { root: root()? }, operator, count);
-            let work = match is_root()? {
-                true => copied(into),
-                false => {
-                    let mut own = vec![0; block];
-                    memory(from, block).read(0, &mut own);
-                    Buf::from_vec(own)
-                }
-            };
-            (collective, (Buf::empty(), work))
-        }
+        FI_ALLREDUCE => reducing(What::Allreduce, true)?,
+        FI_REDUCE => reducing(What::Reduce { root: root()? }, is_root()?)?,
+        FI_REDUCE_SCATTER => reducing(What::ReduceScatter, true)?,
         _ => return Err(Fail::NOT_SUPPORTED),
     };
     Ok(Plan::Messages(collective, memory))
+}
+
+/// The memory of a reduction, with the lengths of a block and of all blocks. It is done in that of
+/// the result, where there is one, and that may be where the data is.
+///
+/// # Safety
+/// As for [`Ep::collect`].
+unsafe fn operands(
+    what: What,
+    from: *const c_void,
+    into: *mut c_void,
+    [block, all]: [usize; 2],
+    has_result: bool,
+) -> (Buf, Buf) {
+    // SAFETY: the caller's promise, here and below.
+    let memory = |at: *const c_void, len: usize| unsafe { memory(at, len) };
+    let copy = |len: usize| {
+        let mut copy = vec![0; len];
+        memory(from, len).read(0, &mut copy);
+        Buf::from_vec(copy)
+    };
+    let in_place = into == from.cast_mut();
+    match what {
+        // The data is still read when the result is begun.
+        What::ReduceScatter => {
+            (if in_place { copy(all) } else { memory(from, all) }, memory(into, block))
+        }
+        _ if !has_result => (Buf::empty(), copy(block)),
+        _ => {
+            if !in_place {
+                // SAFETY: both have a block; an application that has them overlap makes a mistake.
+                unsafe { std::ptr::copy(from.cast::<u8>(), into.cast::<u8>(), block) };
+            }
+            (Buf::empty(), memory(into, block))
+        }
+    }
 }
 
 /// `fi_query_collective`.
@@ -395,7 +414,9 @@ pub unsafe extern "C" fn query(
         let attr = unsafe { attr.as_mut() }.ok_or(Fail::INVAL)?;
         let size = match coll {
             FI_BARRIER => 0,
-            FI_ALLREDUCE | FI_REDUCE => operator(attr.datatype, attr.op)?.unit(),
+            FI_ALLREDUCE | FI_REDUCE | FI_REDUCE_SCATTER => {
+                operator(attr.datatype, attr.op)?.unit()
+            }
             FI_BROADCAST | FI_ALLTOALL | FI_ALLGATHER | FI_SCATTER | FI_GATHER => {
                 scalar(attr.datatype).ok_or(Fail::NOT_SUPPORTED)?.size()
             }
@@ -558,22 +579,26 @@ unsafe extern "C" fn gather(
     post(|| unsafe { of::<Ep, _>(ep).collect(&request, buf, result, count) })
 }
 
-unsafe extern "C" fn no_reduce_scatter(
-    _: *mut fid_ep,
-    _: *const c_void,
-    _: usize,
+unsafe extern "C" fn reduce_scatter(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
     _: *mut c_void,
+    result: *mut c_void,
     _: *mut c_void,
-    _: *mut c_void,
-    _: fi_addr_t,
-    _: fi_datatype,
-    _: fi_op,
-    _: u64,
-    _: *mut c_void,
+    address: fi_addr_t,
+    datatype: fi_datatype,
+    op: fi_op,
+    flags: u64,
+    context: *mut c_void,
 ) -> isize {
-    -(FI_EOPNOTSUPP as isize)
+    let (coll, root) = (FI_REDUCE_SCATTER, 0);
+    let request = Request { coll, address, root, datatype, op, flags, context };
+    // SAFETY: see above.
+    post(|| unsafe { of::<Ep, _>(ep).collect(&request, buf, result, count) })
 }
 
+/// The general form of all above: no function of libfabric's interface calls it.
 unsafe extern "C" fn no_msg(
     _: *mut fid_ep,
     _: *const fi_msg_collective,

@@ -154,14 +154,19 @@ fn what_there_is_can_be_asked() {
     assert_eq!(ask(FI_ALLREDUCE, FI_SUM, FI_UINT64), (0, 8, true));
     assert_eq!(ask(FI_BROADCAST, 0, FI_DOUBLE), (0, 8, true));
     assert_eq!(ask(FI_BARRIER, 0, FI_UINT8).0, 0);
-    assert_eq!(ask(FI_REDUCE_SCATTER, FI_SUM, FI_UINT64).0, -FI_EOPNOTSUPP);
-    assert_eq!(ask(FI_ALLREDUCE, FI_BOR, FI_DOUBLE).0, -FI_EOPNOTSUPP);
+    assert_eq!(ask(FI_REDUCE_SCATTER, FI_MAX, FI_INT16), (0, 2, true));
+    for coll in [FI_ALLREDUCE, FI_REDUCE, FI_REDUCE_SCATTER] {
+        assert_eq!(ask(coll, FI_BOR, FI_DOUBLE).0, -FI_EOPNOTSUPP);
+    }
+    assert_eq!(ask(FI_GATHER + 1, FI_SUM, FI_UINT64).0, -FI_EOPNOTSUPP);
 }
 
 /// The members of [`Stage`], in the order of their ranks.
 const MEMBERS: [u64; COUNT] = [2, 0, 3, 1];
 /// Elements of a block.
 const N: usize = 300;
+/// The same of a long one.
+const LONG: usize = 10_000;
 /// The root, and its rank.
 const ROOT: (u64, usize) = (3, 2);
 const U64: fi_datatype = FI_UINT64;
@@ -183,12 +188,18 @@ impl Stage {
     fn new() -> Option<Stage> {
         let net = net()?;
         let joined = join(&net, &MEMBERS);
-        let (from, into) = (vec![Vec::new(); COUNT], vec![vec![0; N * COUNT]; COUNT]);
+        let (from, into) = (vec![Vec::new(); COUNT], vec![Vec::new(); COUNT]);
         let mut stage = Stage { net, joined, from, into };
-        for (rank, at) in MEMBERS.iter().enumerate() {
-            stage.from[*at as usize] = (0..N * COUNT).map(|i| word(rank, i)).collect();
-        }
+        stage.fill(N * COUNT);
         Some(stage)
+    }
+
+    /// Gives all memory of so many words.
+    fn fill(&mut self, words: usize) {
+        for (rank, at) in MEMBERS.iter().enumerate() {
+            self.from[*at as usize] = (0..words).map(|i| word(rank, i)).collect();
+            self.into[*at as usize] = vec![0; words];
+        }
     }
 
     /// Starts something at each member, given its group's address and memory.
@@ -249,6 +260,40 @@ fn blocks_are_exchanged() {
     });
     stage.end(4);
     stage.check(N * COUNT, |_, i| word(i / N, i % N));
+    stage.close();
+}
+
+/// Has each member get its slice, of `count` words, of the sum; in place: to where its data is.
+fn slices(stage: &mut Stage, number: usize, count: usize, in_place: bool) {
+    stage.start(|node, to, buf, result| {
+        let into = if in_place { buf } else { result };
+        let (op, about) = (FI_SUM, context(number));
+        collective!(node, reduce_scatter, buf, count, none(), into, none(), to, U64, op, 0, about);
+    });
+    stage.end(number);
+}
+
+/// The data has a slice for each member. Short ones go another way than long ones.
+#[test]
+fn each_gets_its_slice_of_a_sum() {
+    let Some(mut stage) = Stage::new() else { return };
+    stage.fill(LONG * COUNT);
+    let sum = |i: usize| (60_000 + 4 * i) as u64;
+    for (number, count) in [N, LONG, 1, 0].into_iter().enumerate() {
+        stage.into.iter_mut().for_each(|into| into.fill(7));
+        slices(&mut stage, number, count, false);
+        stage.check(count, |rank, i| sum(rank * count + i));
+        assert!(stage.into.iter().all(|into| into[count..].iter().all(|word| *word == 7)));
+    }
+    for (number, count) in [(8, N), (9, LONG)] {
+        stage.fill(LONG * COUNT);
+        slices(&mut stage, number, count, true);
+        std::mem::swap(&mut stage.from, &mut stage.into);
+        stage.check(
+            LONG * COUNT,
+            |rank, i| if i < count { sum(rank * count + i) } else { word(rank, i) },
+        );
+    }
     stage.close();
 }
 

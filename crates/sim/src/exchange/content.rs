@@ -46,8 +46,10 @@ impl Content {
         let combine = if options.ordered { after } else { sum };
         let block = options.count * UNIT;
         let mut content = Content { what, block, seed, combine, reduced: Vec::new() };
-        if matches!(what, What::Reduce { .. } | What::Allreduce) {
-            let row = |rank| (0..block).map(|at| content.byte(rank, at)).collect::<Vec<u8>>();
+        if what.combines() {
+            let rows = if what == What::ReduceScatter { ranks as usize } else { 1 };
+            let row =
+                |rank| (0..rows * block).map(|at| content.byte(rank, at)).collect::<Vec<u8>>();
             let mut reduced = row(0);
             (1..ranks).for_each(|rank| combine(&mut reduced, &row(rank)));
             content.reduced = reduced;
@@ -81,6 +83,7 @@ impl Content {
             What::Broadcast { root } => of(root, 0),
             What::Reduce { root } if root != rank => None,
             What::Reduce { .. } | What::Allreduce => self.reduced.get(at).copied(),
+            What::ReduceScatter => self.reduced.get(rank as usize * self.block + at).copied(),
             What::Gather { .. } | What::Allgather => of(block, 0),
             What::Scatter { root } => of(root, rank),
             What::Alltoall => of(block, rank),

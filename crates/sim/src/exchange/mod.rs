@@ -214,15 +214,16 @@ fn check(options: &Options) -> Result<(), ExchangeError> {
     if let Some(way) = options.way.filter(|way| !ways.contains(way)) {
         return wrong(format!("{way:?} is no way for it: there are {ways:?}"));
     }
-    if options.ordered && options.way == Some(Way::Ring) {
-        return wrong("a ring does not keep operands in the order of ranks".into());
+    let loose = options.way.filter(|way| options.ordered && !options.what.keeps_order(*way));
+    if let Some(way) = loose {
+        return wrong(format!("{way:?} does not keep operands in the order of ranks"));
     }
     // Blocks of all ranks at all ranks, and what is copied on the way.
     let (ranks, block) = (u128::from(options.ranks), options.count as u128 * UNIT as u128);
     let rooted = options.what.root().is_some();
     let whole = matches!(options.what, What::Gather { .. } | What::Scatter { .. });
     let blocks = match options.what {
-        What::Allgather | What::Alltoall => 4 * ranks * ranks,
+        What::Allgather | What::Alltoall | What::ReduceScatter => 4 * ranks * ranks,
         _ if rooted && whole => 2 * ranks * (u128::from(ranks.ilog2()) + 2),
         _ => 2 * ranks,
     };

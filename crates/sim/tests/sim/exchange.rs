@@ -11,11 +11,12 @@ fn simulated(options: &Options) -> Report {
     run(options).unwrap_or_else(|e| panic!("{options:?}: {e}"))
 }
 
-fn all(root: u32) -> [What; 7] {
+fn all(root: u32) -> [What; 8] {
     [
         What::Broadcast { root },
         What::Reduce { root },
         What::Allreduce,
+        What::ReduceScatter,
         What::Gather { root },
         What::Scatter { root },
         What::Allgather,
@@ -25,9 +26,8 @@ fn all(root: u32) -> [What; 7] {
 
 /// Each way, and each with operands in order where it can keep them.
 fn ways(what: What) -> impl Iterator<Item = (Way, bool)> {
-    let reduces = matches!(what, What::Reduce { .. } | What::Allreduce);
     let each = what.ways().iter().flat_map(|&way| [(way, false), (way, true)]);
-    each.filter(move |&(way, ordered)| !ordered || reduces && way != Way::Ring)
+    each.filter(move |&(way, ordered)| !ordered || what.combines() && what.keeps_order(way))
 }
 
 #[test]
@@ -66,6 +66,8 @@ fn every_way_is_right_with_many_ranks() {
         (20_000, 1, What::Allreduce, Way::Doubling),
         (1_000, 1_100, What::Allreduce, Way::Halving),
         (300, 1_000, What::Allreduce, Way::Ring),
+        (700, 1, What::ReduceScatter, Way::Halving),
+        (700, 1, What::ReduceScatter, Way::Pairwise),
         (1_500, 1, What::Gather { root: 1_234 }, Way::Binomial),
         (1_500, 1, What::Gather { root: 1_234 }, Way::Direct),
         (1_500, 1, What::Scatter { root: 1_499 }, Way::Binomial),
@@ -103,6 +105,11 @@ fn where_nothing_overlaps_it_takes_what_the_formula_says() {
     let ring = simulated(&options(What::Allgather, Way::Ring, 4));
     assert!((ring.span_us - 31.0 * round(32.0)).abs() < 0.01, "{ring:?}");
     assert_eq!((ring.messages, ring.bytes), (32 * 31, 32 * 31 * 32));
+    let halving = simulated(&options(What::ReduceScatter, Way::Halving, 4));
+    let blocks = [16.0, 8.0, 4.0, 2.0, 1.0];
+    let rounds: f64 = blocks.iter().map(|blocks| round(blocks * 32.0)).sum();
+    assert!((halving.span_us - rounds).abs() < 0.01, "{halving:?}");
+    assert_eq!((halving.messages, halving.bytes), (32 * 5, 32 * 31 * 32));
     // What is announced is asked for, and comes then.
     let announced =
         Options { eager_max: 0, ..options(What::Broadcast { root: 0 }, Way::Binomial, 4) };
@@ -142,8 +149,10 @@ fn options_that_make_no_sense_are_refused_with_a_reason() {
     let base = Options::new(What::Allreduce, 8, 4, LOGP);
     assert!(wrong(Options { ranks: 0, ..base.clone() }).contains("at least one rank"));
     assert!(wrong(Options { way: Some(Way::Bruck), ..base.clone() }).contains("Doubling"));
-    let ring = Options { way: Some(Way::Ring), ordered: true, ..base.clone() };
-    assert!(wrong(ring).contains("order of ranks"));
+    for (what, way) in [(What::Allreduce, Way::Ring), (What::ReduceScatter, Way::Halving)] {
+        let loose = Options { what, way: Some(way), ordered: true, ..base.clone() };
+        assert!(wrong(loose).contains("order of ranks"));
+    }
     assert!(wrong(Options { what: What::Reduce { root: 8 }, ..base.clone() }).contains("8 ranks"));
     assert!(
         wrong(Options { what: What::Alltoall, ranks: 1 << 20, ..base.clone() }).contains("GiB")

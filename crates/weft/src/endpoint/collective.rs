@@ -22,7 +22,7 @@ use super::ops::{Owner, State, Status};
 use super::sends::{Outgoing, Started};
 use super::work::EndpointWork;
 use crate::collective::Operator;
-use crate::collective::exchange::{Act, Area, Exchange, Move, Round, Span, What};
+use crate::collective::exchange::{Act, Exchange, Move, Round, Span, What};
 use crate::device::Device;
 use crate::error::Error;
 
@@ -134,7 +134,7 @@ pub(super) struct Running {
     operator: Option<Operator>,
     team: Team,
     digest: u64,
-    /// Input, work and scratch memory, by [`Area`].
+    /// Input, work and scratch memory, by [`Span::area`].
     memory: [Buf; 3],
     at: u32,
     send: Stage,
@@ -225,20 +225,18 @@ impl Collectives {
         }
     }
 
-    /// Combines `span`, which is `own`, with the start of `scratch`.
-    fn combine(&mut self, operator: &Operator, own: &Buf, scratch: &Buf, act: (Span, bool)) {
-        let (span, theirs_first) = act;
+    /// Combines `own` with `theirs`, which is as long.
+    fn combine(&mut self, operator: &Operator, own: &Buf, theirs: &Buf, theirs_first: bool) {
         let chunk = (CHUNK / operator.unit()).max(1) * operator.unit();
-        let (first, second) = if theirs_first { (scratch, own) } else { (own, scratch) };
-        let start = |of_theirs: bool| if of_theirs { 0 } else { span.at };
-        for done in (0..span.len).step_by(chunk) {
-            let len = chunk.min(span.len - done);
+        let (first, second) = if theirs_first { (theirs, own) } else { (own, theirs) };
+        for done in (0..own.len()).step_by(chunk) {
+            let len = chunk.min(own.len() - done);
             self.left.resize(len, 0);
             self.right.resize(len, 0);
-            first.read(start(theirs_first) + done, &mut self.left);
-            second.read(start(!theirs_first) + done, &mut self.right);
+            first.read(done, &mut self.left);
+            second.read(done, &mut self.right);
             operator.apply(&mut self.left, &self.right);
-            own.write(span.at + done, &self.left);
+            own.write(done, &self.left);
         }
     }
 }
@@ -254,6 +252,7 @@ fn digest(exchange: &Exchange, operator: Option<&Operator>) -> u64 {
         What::Scatter { root } => (5, root),
         What::Allgather => (6, 0),
         What::Alltoall => (7, 0),
+        What::ReduceScatter => (8, 0),
     };
     let operator = operator.map_or(u64::MAX, Operator::code);
     let words = [
@@ -581,13 +580,12 @@ impl EndpointWork {
 
     fn act(&mut self, running: &Running, act: Act) {
         let Running { exchange, operator, memory, .. } = running;
-        let [_, own, scratch] = memory;
         match act {
             Act::Nothing => {}
-            Act::Combine { span, theirs_first } => {
-                debug_assert_eq!(span.area, Area::Work);
+            Act::Combine { span, with, theirs_first } => {
                 let operator = operator.as_ref().expect("a reduction has an operator");
-                self.collectives.combine(operator, own, scratch, (span, theirs_first));
+                let (own, theirs) = (running.span(span), running.span(with));
+                self.collectives.combine(operator, &own, &theirs, theirs_first);
             }
             Act::Blocks { from, to, order } => {
                 let block = exchange.block();

@@ -59,8 +59,7 @@ impl Collective {
             let why = format!("{count} elements of {unit} bytes at {size} ranks are too many");
             return Err(Error::collective(why));
         }
-        let combines = matches!(what, What::Reduce { .. } | What::Allreduce);
-        if combines != self.operator.is_some() {
+        if what.combines() != self.operator.is_some() {
             let why = "reductions need an operator, and other operations must not have one";
             return Err(Error::collective(why));
         }
@@ -100,10 +99,10 @@ impl EndpointWork {
 
 impl Endpoint {
     /// Starts a collective operation on memory that stays valid by its [`Buf`]. `input` is only
-    /// read: the blocks to scatter, or of alltoall, or the block to gather. `work` is filled, or
-    /// for broadcast and reductions changed in place. Memory that a rank has no part in is empty:
-    /// `input` of ranks that are not the root of a scatter, `work` of those that are not the root
-    /// of a gather.
+    /// read: the blocks to scatter, of alltoall or of reduce-scatter, or the block to gather.
+    /// `work` is filled, or for broadcast, reduce and allreduce changed in place. Memory that a
+    /// rank has no part in is empty: `input` of ranks that are not the root of a scatter, `work` of
+    /// those that are not the root of a gather.
     ///
     /// # Errors
     /// [`Error::Collective`] if lengths do not fit, or the endpoint belongs to no job.
@@ -241,6 +240,23 @@ impl Endpoint {
         let operator = Operator::new(op, T::SCALAR)?;
         let collective = Collective::reducing(What::Allreduce, operator, data.len());
         self.collective(&collective, &[], bytes_mut(data))
+    }
+
+    /// Combines the `from` of all ranks, element by element, and gives each rank its block of the
+    /// result: rank i the elements from i times the length of `block` on. So `from` has as many
+    /// blocks as there are ranks.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::collective`].
+    pub fn reduce_scatter<T: Element>(
+        &self,
+        op: AtomicOp,
+        from: &[T],
+        block: &mut [T],
+    ) -> Result<(), Error> {
+        let operator = Operator::new(op, T::SCALAR)?;
+        let collective = Collective::reducing(What::ReduceScatter, operator, block.len());
+        self.collective(&collective, bytes(from), bytes_mut(block))
     }
 
     /// Brings each rank's `block` to rank `root`, whose `into` has them in the order of ranks; at

@@ -7,7 +7,7 @@ use Area::{Input, Scratch, Work};
 
 impl Exchange {
     /// Blocks `first..first + count` of an area.
-    fn blocks(&self, area: Area, first: u32, count: u32) -> Span {
+    pub(super) fn blocks(&self, area: Area, first: u32, count: u32) -> Span {
         let block = self.block();
         Span { area, at: first as usize * block, len: count as usize * block }
     }

@@ -46,8 +46,8 @@ impl Memory {
     pub fn act(&mut self, act: Act, mut combine: impl FnMut(&mut [u8], &[u8])) {
         match act {
             Act::Nothing => {}
-            Act::Combine { span, theirs_first } => {
-                let theirs = self.areas[Area::Scratch as usize][..span.len].to_vec();
+            Act::Combine { span, with, theirs_first } => {
+                let theirs = self.read(with).to_vec();
                 let own = &mut self.areas[span.area as usize][span.at..span.at + span.len];
                 if theirs_first {
                     let mut left = theirs;

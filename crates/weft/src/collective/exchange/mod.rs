@@ -7,15 +7,18 @@
 //! | file | concern |
 //! |---|---|
 //! | `reduce` | broadcast, reduce, allreduce |
+//! | `slices` | reduce-scatter |
 //! | `blocks` | gather, scatter, allgather, alltoall |
 //! | `memory` | the rounds' acts on plain bytes |
 //!
-//! Sources: Bruck and others (1997) for `Bruck`; Rabenseifner (2004) for `Halving`; Thakur,
-//! Rabenseifner and Gropp (2005) for which is best when.
+//! Sources: Bruck and others (1997) for `Bruck`; Rabenseifner (2004) for `Halving` of allreduce,
+//! Träff (2023) for that of reduce-scatter; Thakur, Rabenseifner and Gropp (2005) for which is best
+//! when.
 
 mod blocks;
 mod memory;
 mod reduce;
+mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +40,9 @@ pub enum What {
     },
     /// As `Reduce`, but all ranks get the result.
     Allreduce,
+    /// Each rank has a block for each rank. They are combined as by `Allreduce`, and each rank gets
+    /// its own block of the result.
+    ReduceScatter,
     /// A block of each rank, in the order of ranks, at `root`.
     Gather {
         /// Who gets the blocks.
@@ -62,7 +68,7 @@ pub enum Way {
     Direct,
     /// All data is exchanged at distances 1, 2, 4, ...
     Doubling,
-    /// Half of it, a quarter, ..., and then the results the same way back.
+    /// Half of it, a quarter, ..., and then, where all get all, the results the same way back.
     Halving,
     /// Each rank sends to the next and receives from the one before, n - 1 times or twice that.
     Ring,
@@ -75,8 +81,8 @@ pub enum Way {
 /// A part of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Area {
-    /// The caller's memory that is only read: gather's and allgather's own block, scatter's and
-    /// alltoall's blocks.
+    /// The caller's memory that is only read: gather's and allgather's own block, the blocks of
+    /// scatter, alltoall and reduce-scatter.
     Input,
     /// The caller's memory that is filled, or changed in place.
     Work,
@@ -159,11 +165,13 @@ impl Order {
 pub enum Act {
     /// Nothing.
     Nothing,
-    /// The elements of `span` are combined with as many from the start of the scratch memory.
+    /// The elements of `span` are combined with those of `with`, which are as many.
     Combine {
         /// One operand of each, and the result.
         span: Span,
-        /// Whether the operand from the scratch memory stands left of the other.
+        /// The other operands, in scratch memory.
+        with: Span,
+        /// Whether the operand of `with` stands left of the other.
         theirs_first: bool,
     },
     /// Whole blocks are copied.
@@ -214,9 +222,14 @@ impl Round {
         self
     }
 
-    fn combine(mut self, span: Span, theirs_first: bool) -> Round {
+    /// With what lies at the start of the scratch memory.
+    fn combine(self, span: Span, theirs_first: bool) -> Round {
+        self.combine_with(span, Exchange::aside(span), theirs_first)
+    }
+
+    fn combine_with(mut self, span: Span, with: Span, theirs_first: bool) -> Round {
         if span.len > 0 {
-            self.after = Act::Combine { span, theirs_first };
+            self.after = Act::Combine { span, with, theirs_first };
         }
         self
     }
@@ -279,6 +292,8 @@ impl Exchange {
             What::Allreduce if block <= SHORT => Way::Doubling,
             What::Allreduce if self.ordered || self.size.is_power_of_two() => Way::Halving,
             What::Allreduce => Way::Ring,
+            What::ReduceScatter if block <= SHORT && !self.ordered => Way::Halving,
+            What::ReduceScatter => Way::Pairwise,
             What::Gather { .. } | What::Scatter { .. } if all <= SHORT => Way::Binomial,
             What::Gather { .. } | What::Scatter { .. } => Way::Direct,
             What::Allgather if all <= SHORT => Way::Bruck,
@@ -295,6 +310,7 @@ impl Exchange {
             What::Broadcast { root } => self.broadcast(root, at),
             What::Reduce { root } => self.reduce(root, at),
             What::Allreduce => self.allreduce(at),
+            What::ReduceScatter => self.reduce_scatter(at),
             What::Gather { root } => self.gather(root, at),
             What::Scatter { root } => self.scatter(root, at),
             What::Allgather => self.allgather(at),
@@ -313,7 +329,9 @@ impl Exchange {
             What::Broadcast { .. } | What::Reduce { .. } | What::Allreduce => 0,
             What::Gather { .. } | What::Allgather => self.block(),
             What::Scatter { root } if root != self.rank => 0,
-            What::Scatter { .. } | What::Alltoall => self.block() * self.size as usize,
+            What::Scatter { .. } | What::Alltoall | What::ReduceScatter => {
+                self.block() * self.size as usize
+            }
         }
     }
 
@@ -338,6 +356,8 @@ impl Exchange {
                 self.count.div_ceil(self.size as usize).max(1) * self.unit
             }
             (What::Allreduce, _) => self.block(),
+            (What::ReduceScatter, Way::Halving) => all + self.half() * self.block(),
+            (What::ReduceScatter, _) => 2 * self.block(),
             (What::Alltoall, Way::Bruck) => all + 2 * self.packed() * self.block(),
             (_, Way::Binomial | Way::Bruck) => all,
             _ => 0,
@@ -363,7 +383,21 @@ impl What {
             | What::Reduce { root }
             | What::Gather { root }
             | What::Scatter { root } => Some(root),
-            What::Allreduce | What::Allgather | What::Alltoall => None,
+            What::Allreduce | What::ReduceScatter | What::Allgather | What::Alltoall => None,
+        }
+    }
+
+    /// Whether elements are combined.
+    pub fn combines(self) -> bool {
+        matches!(self, What::Reduce { .. } | What::Allreduce | What::ReduceScatter)
+    }
+
+    /// Whether operands can stay in the order of ranks in this way.
+    pub fn keeps_order(self, way: Way) -> bool {
+        match self {
+            What::Allreduce => way != Way::Ring,
+            What::ReduceScatter => way != Way::Halving,
+            _ => true,
         }
     }
 
@@ -373,6 +407,7 @@ impl What {
             What::Broadcast { .. } => &[Way::Binomial],
             What::Reduce { .. } => &[Way::Direct, Way::Binomial],
             What::Allreduce => &[Way::Doubling, Way::Halving, Way::Ring],
+            What::ReduceScatter => &[Way::Halving, Way::Pairwise],
             What::Gather { .. } | What::Scatter { .. } => &[Way::Binomial, Way::Direct],
             What::Allgather => &[Way::Bruck, Way::Ring],
             What::Alltoall => &[Way::Bruck, Way::Pairwise],

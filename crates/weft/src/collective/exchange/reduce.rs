@@ -17,7 +17,7 @@ impl Exchange {
     }
 
     /// The start of the scratch memory, as long as `span`.
-    fn aside(span: Span) -> Span {
+    pub(super) fn aside(span: Span) -> Span {
         Span { area: Area::Scratch, at: 0, ..span }
     }
 

@@ -123,13 +123,23 @@ fn reductions_are_right_with_any_number_of_ranks() {
                         run(&all(size, what, Way::Binomial, false, count), byte, sum);
                     assert!(results.iter().all(|r| *r == row(root)), "{what:?} of {size}");
                 }
-                for &way in What::Allreduce.ways() {
-                    if ordered && way == Way::Ring {
-                        continue;
-                    }
+                let fits = |what: What| {
+                    let ways = what.ways().iter().copied();
+                    ways.filter(move |&way| !ordered || what.keeps_order(way))
+                };
+                for way in fits(What::Allreduce) {
                     let exchanges = all(size, What::Allreduce, way, ordered, count);
                     let (results, ..) = run(&exchanges, byte, combine);
                     assert!(results.iter().all(|r| *r == expected), "{:?}", exchanges[0]);
+                }
+                let len = len * size as usize;
+                let row = |rank: u32| (0..len).map(|i| byte(rank as usize, i)).collect::<Vec<_>>();
+                let mut expected = row(0);
+                (1..size).for_each(|rank| combine(&mut expected, &row(rank)));
+                for way in fits(What::ReduceScatter) {
+                    let exchanges = all(size, What::ReduceScatter, way, ordered, count);
+                    let (results, ..) = run(&exchanges, byte, combine);
+                    assert_eq!(results.concat(), expected, "{:?}", exchanges[0]);
                 }
             }
         }
@@ -213,19 +223,34 @@ fn long_rows_cost_each_link_little_more_than_twice_their_length() {
     assert_eq!(messages, 16 * 4);
     let (_, messages, _) = run(&all(17, What::Allgather, Way::Bruck, false, 1), byte, sum);
     assert_eq!(messages, 17 * 5);
+    // Of reduce-scatter, whatever the number of ranks, no way sends a byte more than it must.
+    for (way, rounds) in [(Way::Halving, 4), (Way::Pairwise, 12)] {
+        let (_, messages, bytes) = run(&all(13, What::ReduceScatter, way, false, 5), byte, sum);
+        assert_eq!((messages, bytes), (13 * rounds, 13 * 12 * 5 * UNIT), "{way:?}");
+    }
 }
 
 #[test]
 fn the_way_is_the_same_at_all_ranks_and_fits_the_length() {
     for size in 1..=17 {
-        for what in [What::Allreduce, What::Allgather, What::Alltoall, What::Gather { root: 0 }] {
+        for what in [
+            What::Allreduce,
+            What::ReduceScatter,
+            What::Allgather,
+            What::Alltoall,
+            What::Gather { root: 0 },
+        ] {
             for count in [0, 1, 1000, 1 << 20] {
                 let way = |rank| Exchange::new(what, rank, size, 8, count).way;
                 assert!(what.ways().contains(&way(0)));
                 assert!((1..size).all(|rank| way(rank) == way(0)));
             }
         }
-        let long = Exchange::new(What::Allreduce, 0, size, 8, 1 << 20);
-        assert_ne!(long.in_order().way, Way::Ring);
+        for what in [What::Allreduce, What::ReduceScatter] {
+            for count in [1, 1 << 20] {
+                let exchange = Exchange::new(what, 0, size, 8, count).in_order();
+                assert!(what.keeps_order(exchange.way), "{exchange:?}");
+            }
+        }
     }
 }
