@@ -45,6 +45,10 @@ fn they_are_right_across_nodes() {
         run(ranks(Some(&lab), n, "5000"), 20);
     }
     run(ranks(Some(&lab), 3, "200000"), 10);
+    let fault = ("WEFT_FAULT", "loss=1%,dup=1%,reorder=2%,seed=8");
+    for (n, max) in [(4, "3000"), (6, "500"), (3, "50000")] {
+        run(role(Some(&lab), n, &["collect", max], &[fault]), 20);
+    }
 }
 
 #[test]
