@@ -28,6 +28,7 @@
 static int rank, ranks, rounds = 30;
 static long largest = 8 << 20;
 static uint64_t seed = 1;
+static unsigned long long least;
 
 static void bad(const char *format, ...)
 {
@@ -39,6 +40,13 @@ static void bad(const char *format, ...)
     va_end(list);
     fprintf(stderr, "\n");
     MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* How many operations Weft has done here. */
+static unsigned long long done(void)
+{
+    unsigned long long (*said)(void) = dlsym(RTLD_DEFAULT, "weft_mpi_done");
+    return said ? said() : 0;
 }
 
 /* The same at all ranks as long as they draw together. */
@@ -170,6 +178,107 @@ static void communicators(uint64_t *state)
     }
 }
 
+/* What comes of the members' ranks among all is known without asking anybody. */
+static void members(MPI_Comm comm, int size, const int *all)
+{
+    enum { COUNT = 200 };
+    long data[COUNT], sums[COUNT], sum = 0;
+    int me;
+
+    MPI_Comm_rank(comm, &me);
+    if (all[me] != rank)
+        bad("rank %d of a communicator is %d of all instead", me, all[me]);
+    for (int root = 0; root < size; root++) {
+        sum += all[root];
+        for (int i = 0; i < COUNT; i++)
+            data[i] = root == me ? rank * 1000 + i : -1;
+        MPI_Bcast(data, COUNT, MPI_LONG, root, comm);
+        for (int i = 0; i < COUNT; i++)
+            if (data[i] != all[root] * 1000 + i)
+                bad("element %d from %d is %ld", i, root, data[i]);
+    }
+    for (int i = 0; i < COUNT; i++)
+        data[i] = rank * 7 + i;
+    for (int count = 1; count <= COUNT; count += COUNT - 1) {
+        MPI_Allreduce(data, sums, count, MPI_LONG, MPI_SUM, comm);
+        for (int i = 0; i < count; i++)
+            if (sums[i] != sum * 7 + (long)size * i)
+                bad("sum %d of %d is %ld", i, count, sums[i]);
+    }
+}
+
+static void of_origin(const char *origin, MPI_Comm *comm)
+{
+    unsigned long long before = done();
+    uint64_t state = seed + 13;
+    MPI_Group world, group;
+    int size;
+
+    if (*comm == MPI_COMM_NULL)
+        return;
+    MPI_Comm_size(*comm, &size);
+    int *all = malloc(size * sizeof(int)), *places = malloc(size * sizeof(int));
+    for (int i = 0; i < size; i++)
+        places[i] = i;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Comm_group(*comm, &group);
+    MPI_Group_translate_ranks(group, size, places, world, all);
+    barrier(*comm);
+    members(*comm, size, all);
+    some(*comm, &state, 2, 50000);
+    if (least && size > 1 && done() == before)
+        bad("Weft has done nothing on a communicator of %s", origin);
+    MPI_Group_free(&group), MPI_Group_free(&world);
+    free(all), free(places);
+    MPI_Comm_free(comm);
+}
+
+/* Communicators that were neither split nor copied. */
+static void origins(void)
+{
+    int dims[2] = {0, 0}, fewer = ranks > 1 ? ranks - 1 : 1, round[2] = {1, 0}, row[2] = {0, 1};
+    int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks, low = rank < ranks / 2;
+    int *index = malloc(ranks * sizeof(int)), *edges = malloc(ranks * sizeof(int));
+    int every[1][3] = {{ranks - 1, (ranks - 1) % 2, -2}}, weight = 1;
+    MPI_Comm comm, part, half;
+    MPI_Group world, some_of;
+
+    MPI_Dims_create(ranks, 2, dims);
+    MPI_Cart_create(MPI_COMM_WORLD, 2, dims, round, 1, &comm);
+    MPI_Cart_sub(comm, row, &part);
+    of_origin("MPI_Cart_sub", &part);
+    of_origin("MPI_Cart_create", &comm);
+    /* One is left out. */
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &fewer, round, 0, &comm);
+    of_origin("MPI_Cart_create", &comm);
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &before, &weight, 1, &next, &weight,
+                                   MPI_INFO_NULL, 1, &comm);
+    of_origin("MPI_Dist_graph_create_adjacent", &comm);
+    for (int i = 0; i < ranks; i++)
+        index[i] = i + 1, edges[i] = (i + 1) % ranks;
+    MPI_Graph_create(MPI_COMM_WORLD, ranks, index, edges, 0, &comm);
+    of_origin("MPI_Graph_create", &comm);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, -rank, MPI_INFO_NULL, &comm);
+    of_origin("MPI_Comm_split_type", &comm);
+    /* Every other one, backwards; the rest does not call. */
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_range_incl(world, 1, every, &some_of);
+    if (rank % 2 == (ranks - 1) % 2) {
+        MPI_Comm_create_group(MPI_COMM_WORLD, some_of, 3, &comm);
+        of_origin("MPI_Comm_create_group", &comm);
+    }
+    MPI_Group_free(&some_of), MPI_Group_free(&world);
+    if (ranks > 1) {
+        MPI_Comm_split(MPI_COMM_WORLD, low, rank, &half);
+        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, low ? ranks / 2 : 0, 9, &part);
+        /* The upper half comes first. */
+        MPI_Intercomm_merge(part, low, &comm);
+        of_origin("MPI_Intercomm_merge", &comm);
+        MPI_Comm_free(&part), MPI_Comm_free(&half);
+    }
+    free(index), free(edges);
+}
+
 static void sizes(uint64_t *state)
 {
     for (long bytes = 0; bytes <= largest; bytes = bytes < 4 ? bytes + 1 : bytes * 2 + bytes / 3)
@@ -249,8 +358,7 @@ static void derived(void)
 /* By the profiling name it is the library's own. */
 static void profiling(void)
 {
-    unsigned long long (*done)(void) = dlsym(RTLD_DEFAULT, "weft_mpi_done");
-    unsigned long long before = done ? done() : 0;
+    unsigned long long before = done();
     int mine = rank, sum = -1, row[400];
 
     for (int i = 0; i < 400; i++)
@@ -260,7 +368,7 @@ static void profiling(void)
     PMPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (row[399] != 399 || sum != ranks * (ranks - 1) / 2)
         bad("by their profiling names the operations are wrong");
-    if (done && done() != before)
+    if (done() != before)
         bad("by their profiling names the operations are Weft's");
 }
 
@@ -601,7 +709,6 @@ int main(int argc, char **argv)
 {
     const char *choices = NULL;
     int level, wants_threads = 0, wants_windows = 1, in_order = 0, dies = -1;
-    unsigned long long least = 0;
 
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "0";
@@ -633,6 +740,7 @@ int main(int argc, char **argv)
         die(dies);
     uint64_t state = seed;
     communicators(&state);
+    origins();
     sizes(&state);
     derived();
     profiling();
@@ -647,9 +755,8 @@ int main(int argc, char **argv)
         order();
     if (wants_threads && level == MPI_THREAD_MULTIPLE)
         threads();
-    unsigned long long (*done)(void) = dlsym(RTLD_DEFAULT, "weft_mpi_done");
-    if (least && (!done || done() < least))
-        bad("Weft has done %llu operations only", done ? done() : 0);
+    if (done() < least)
+        bad("Weft has done %llu operations only", done());
     MPI_Finalize();
     if (rank == 0)
         printf("collectives: good\n");
