@@ -18,6 +18,10 @@ const FAULT: &str = "loss=2%,dup=2%,reorder=2%,seed=5";
 const ROUNDS: usize = 8;
 /// Words of the broadcasts: short ones, and one whose root keeps it until all have it.
 const WORDS: [usize; 4] = [1, 100, 3_000, 40_000];
+/// Words of the slices of sums: short ones, and one that goes another way.
+const SLICE: [usize; 3] = [1, 300, 5_000];
+/// Operations of a round.
+const KINDS: usize = 4;
 
 fn wishes() -> Wishes {
     let usual = Wishes::default();
@@ -38,11 +42,18 @@ fn word(round: usize, i: usize) -> u64 {
     (round * 1_000_003 + i) as u64
 }
 
-/// What a member's broadcasts and sums are in, until they have ended.
-type Memory = Vec<(Vec<u64>, [u64; 1])>;
+/// What the operations of a round are in, until they have ended.
+struct Words {
+    data: Vec<u64>,
+    sum: [u64; 1],
+    summands: Vec<u64>,
+    slice: Vec<u64>,
+}
+
+type Memory = Vec<Words>;
 
 impl Member<'_> {
-    /// In each round a barrier, a broadcast of each in turn, and a sum.
+    /// In each round a barrier, a broadcast of each in turn, a sum, and slices of a longer one.
     fn start(&self) -> Memory {
         let (node, none, size) =
             (&self.net.nodes[self.at], null_mut::<c_void>(), self.numbers.len());
@@ -51,15 +62,25 @@ impl Member<'_> {
         for round in 0..ROUNDS {
             let (root, words) = (round % size, WORDS[round % WORDS.len()]);
             let given = |i| if self.rank == root { word(round, i) } else { 0 };
-            memory.push(((0..words).map(given).collect(), [self.rank as u64 + 1]));
+            let slice = SLICE[round % SLICE.len()];
+            memory.push(Words {
+                data: (0..words).map(given).collect(),
+                sum: [self.rank as u64 + 1],
+                summands: (0..slice * size).map(|i| word(self.rank, i)).collect(),
+                slice: vec![0; slice],
+            });
         }
-        for (round, (data, sum)) in memory.iter_mut().enumerate() {
-            let (root, name) = (self.numbers[round % size], round * 3);
+        for (round, Words { data, sum, summands, slice }) in memory.iter_mut().enumerate() {
+            let (root, name) = (self.numbers[round % size], round * KINDS);
             let (buf, words) = (data.as_mut_ptr().cast(), data.len());
             collective!(node, barrier, to, context(name));
             collective!(node, broadcast, buf, words, none, to, root, kind, 0, context(name + 1));
             let (one, about): (*mut c_void, _) = (sum.as_mut_ptr().cast(), context(name + 2));
-            collective!(node, allreduce, one, 1, none, one, none, to, kind, FI_SUM, 0, about);
+            let op = FI_SUM;
+            collective!(node, allreduce, one, 1, none, one, none, to, kind, op, 0, about);
+            let (buf, words, about) = (summands.as_ptr().cast(), slice.len(), context(name + 3));
+            let into = slice.as_mut_ptr().cast();
+            collective!(node, reduce_scatter, buf, words, none, into, none, to, kind, op, 0, about);
         }
         memory
     }
@@ -67,19 +88,25 @@ impl Member<'_> {
     /// Waits for all of that, and looks at it.
     fn end(&self, memory: &Memory) {
         let node = &self.net.nodes[self.at];
-        let mut seen = [false; ROUNDS * 3];
-        for _ in 0..ROUNDS * 3 {
+        let mut seen = [false; ROUNDS * KINDS];
+        for _ in 0..ROUNDS * KINDS {
             let done = self.net.done(node.transmit);
             let name = done.op_context.addr();
             assert!(!std::mem::replace(&mut seen[name], true), "{name} has ended twice");
-            let len = [0, WORDS[name / 3 % WORDS.len()] * 8, 8][name % 3];
+            let round = name / KINDS;
+            let (data, slice) = (WORDS[round % WORDS.len()], SLICE[round % SLICE.len()]);
+            let len = [0, data, 1, slice][name % KINDS] * 8;
             assert_eq!((done.flags, done.len), (FI_COLLECTIVE, len), "operation {name}");
         }
         let size = self.numbers.len() as u64;
-        for (round, (data, sum)) in memory.iter().enumerate() {
+        let total = |i| (0..self.numbers.len()).map(|rank| word(rank, i)).sum::<u64>();
+        for (round, Words { data, sum, slice, .. }) in memory.iter().enumerate() {
             let good = data.iter().enumerate().all(|(i, found)| *found == word(round, i));
             assert!(good, "round {round} at rank {}", self.rank);
             assert_eq!(sum[0], size * (size + 1) / 2, "round {round} at rank {}", self.rank);
+            let place = self.rank * slice.len();
+            let good = (place..).zip(slice).all(|(i, found)| *found == total(i));
+            assert!(good, "slice of round {round} at rank {}", self.rank);
         }
     }
 }
