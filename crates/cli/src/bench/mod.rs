@@ -39,7 +39,7 @@ enum What {
     Bcast(native::BcastArgs),
     /// Messages that all ranks deliver in one order
     Group(native::GroupArgs),
-    /// What a datagram costs, and barriers by that and as measured
+    /// What a datagram costs, over all links and over each, and barriers by that and as measured
     Logp(native::LogpArgs),
     /// Processor time of a rank that waits a second
     Idle(native::IdleArgs),

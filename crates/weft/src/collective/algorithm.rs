@@ -55,16 +55,21 @@ pub struct AlgorithmError {
 const ARITY_MAX: u32 = 64;
 
 impl Algorithm {
-    /// Those that the papers measured, and the next arity.
-    pub const USUAL: [Algorithm; 8] = [
+    /// Those that are held against each other: of every kind the ones that the papers measured,
+    /// and the next width.
+    pub const USUAL: [Algorithm; 12] = [
         Algorithm::Dissemination { ways: 1 },
         Algorithm::Dissemination { ways: 2 },
+        Algorithm::Dissemination { ways: 3 },
         Algorithm::Tree { arity: 2, links: 1 },
         Algorithm::Tree { arity: 3, links: 1 },
         Algorithm::Tree { arity: 4, links: 1 },
         Algorithm::Tree { arity: 3, links: 2 },
+        Algorithm::Nomial { arity: 3 },
+        Algorithm::Nomial { arity: 4 },
         Algorithm::Concurrent { links: 1 },
         Algorithm::Concurrent { links: 2 },
+        Algorithm::Sequencer,
     ];
 
     /// How many links it makes use of.
@@ -149,11 +154,41 @@ pub struct LogP {
     pub g: f64,
 }
 
+/// A condition between two times, with its sides: it holds where the first is less.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Less {
+    /// What must be less.
+    pub left: f64,
+    /// Than this.
+    pub right: f64,
+}
+
+impl Less {
+    /// Whether it is.
+    pub fn holds(&self) -> bool {
+        self.left < self.right
+    }
+}
+
 impl LogP {
-    /// Whether a round with three children costs less than two rounds of dissemination: the
-    /// papers' condition for the 4-ary tree, `3 o_r < o_s + L`.
-    pub fn favours_four(&self) -> bool {
-        3.0 * self.o_r < self.o_s + self.l
+    /// So many ranks the papers' condition for a 4-ary tree is about.
+    pub const FOUR_RANKS: u32 = 16;
+
+    /// The papers' condition for a 4-ary tree to beat dissemination, `3 o_r < o_s + L`.
+    ///
+    /// It is about [`Algorithm::Nomial`] with arity 4 among [`LogP::FOUR_RANKS`], where both
+    /// logarithms are whole: on its longest way three messages travel and seven are received, on
+    /// that of dissemination four and four. With other numbers of ranks, and for
+    /// [`Algorithm::Tree`], [`Algorithm::cost`] decides. The gap between messages has no part in
+    /// it.
+    pub fn four(&self) -> Less {
+        Less { left: 3.0 * self.o_r, right: self.o_s + self.l }
+    }
+
+    /// As [`LogP::four`], where what comes over one link may come more than `o_r` apart, as
+    /// [`Algorithm::cost`] has it: `4 max(o_r, g) - o_r < o_s + L`. The same where `g <= o_r`.
+    pub fn four_with_gaps(&self) -> Less {
+        Less { left: 4.0 * self.o_r.max(self.g) - self.o_r, right: self.o_s + self.l }
     }
 }
 
@@ -220,6 +255,7 @@ impl FromStr for Algorithm {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rng::Rng;
     use super::*;
 
     #[test]
@@ -257,7 +293,43 @@ mod tests {
         assert_eq!(cost("nomial3", 27), 3.0 * 39.5 + 30.0);
         assert_eq!(cost("concurrent", 32), 20.5 + 31.0 * 9.5 + 30.0);
         assert_eq!(cost("concurrent", 1), 0.0);
-        assert!(!logp.favours_four());
-        assert!(LogP { o_r: 6.0, ..logp }.favours_four());
+        assert!(!logp.four().holds() && LogP { o_r: 6.0, g: 6.0, ..logp }.four().holds());
+        assert_eq!((logp.four().left, logp.four().right), (28.5, 20.5));
+    }
+
+    #[test]
+    fn the_condition_for_four_is_that_of_costs_at_16_ranks() {
+        let mut rng = Rng(4);
+        let mut time = || rng.below(40_000) as f64 / 1000.0 + 0.001;
+        let (mut held, mut gaps_decided) = (0, 0);
+        for _ in 0..20_000 {
+            let logp = LogP { o_s: time(), l: 3.0 * time(), o_r: time(), g: time() };
+            let cost =
+                |name: &str| name.parse::<Algorithm>().unwrap().cost(LogP::FOUR_RANKS, &logp);
+            let (exact, gain) = (logp.four_with_gaps(), cost("dissemination") - cost("nomial4"));
+            assert!((exact.right - exact.left - gain).abs() < 1e-9, "{logp:?}: {gain}");
+            if gain.abs() < 1e-9 {
+                continue;
+            }
+            assert_eq!(exact.holds(), gain > 0.0, "{logp:?}");
+            if logp.g <= logp.o_r {
+                assert_eq!(logp.four().holds(), gain > 0.0, "{logp:?}");
+            }
+            held += u32::from(exact.holds());
+            gaps_decided += u32::from(exact.holds() != logp.four().holds());
+        }
+        assert!((2_000..18_000).contains(&held) && gaps_decided > 1_000, "{held} {gaps_decided}");
+    }
+
+    #[test]
+    fn the_condition_for_four_says_nothing_of_other_trees_and_sizes() {
+        let logp = LogP { o_s: 1.0, l: 10.0, o_r: 3.0, g: 1.0 };
+        assert!(logp.four().holds());
+        let gain = |tree: &str, size| {
+            let cost = |name: &str| name.parse::<Algorithm>().unwrap().cost(size, &logp);
+            cost("dissemination") - cost(tree)
+        };
+        // A complete tree has another depth than its logarithm, and 4 ranks are too few.
+        assert!(gain("nomial4", 16) > 0.0 && gain("nomial4", 4) < 0.0 && gain("tree4", 20) < 0.0);
     }
 }

@@ -26,7 +26,7 @@ mod rng;
 mod slots;
 mod steps;
 
-pub use algorithm::{Algorithm, AlgorithmError, LogP, LogPError};
+pub use algorithm::{Algorithm, AlgorithmError, Less, LogP, LogPError};
 pub use barrier::{Barrier, Mark, Target};
 pub use operator::{Element, Operator};
 pub use steps::{Step, Steps};

@@ -217,8 +217,7 @@ mod tests {
     fn all() -> Vec<Algorithm> {
         let mut all = Algorithm::USUAL.to_vec();
         all.extend(
-            ["nomial3", "nomial4", "nomial5", "dissemination3", "tree5", "sequencer"]
-                .map(|name| name.parse::<Algorithm>().unwrap()),
+            ["nomial5", "dissemination4", "tree5"].map(|name| name.parse::<Algorithm>().unwrap()),
         );
         all
     }

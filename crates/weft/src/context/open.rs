@@ -1,16 +1,15 @@
 //! Opening a context: a port on the node, a channel of the job, the devices, and everyone's
 //! address.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use weft_link::{LinkOptions, Wrappers};
 use weft_proto::Config;
 use weft_sys::unix::Listener;
-use weft_sys::{cpu, net};
 use weft_wire::{ADDRESS_LEN, Address, JobKey, PeerId};
 
 use super::{Context, Parts, Place};
+use crate::address;
 use crate::composite::Composite;
 use crate::device::Device;
 use crate::env;
@@ -148,7 +147,7 @@ impl Context {
         let key = JobKey(job.key());
         let channel = Channel::claim(key.job(), job.rank(), options.channel)?;
         let port = Port::claim_any()?;
-        let me = own_address(port.number())?;
+        let me = address::own(port.number())?;
         let addresses = exchange(job, &me)?;
         let rank = PeerId(job.rank());
         let on_node = addresses.iter().filter(|a| a.node == me.node).count() as u32;
@@ -176,7 +175,7 @@ impl Context {
 pub(crate) fn alone(options: &ContextOptions, key: JobKey) -> Result<(Parts, Address), Error> {
     crate::log::at_opening();
     let port = Port::claim_any()?;
-    let me = own_address(port.number())?;
+    let me = address::own(port.number())?;
     let number = port.number();
     let shm = Shm::new(port, me, key, ShmOptions::for_peers(PEERS_ALONE).cma(options.cma))?;
     let regions = shm.regions();
@@ -250,36 +249,4 @@ fn make_device(
         }
     };
     Ok((device, regions))
-}
-
-/// This process's address.
-fn own_address(port: u16) -> Result<Address, Error> {
-    let os = |e| Error::system("finding out this node's id", &e);
-    let node = match env::value::<u64>("WEFT_NODE")? {
-        Some(node) => node,
-        None => cpu::node_id().map_err(os)?,
-    };
-    let mut nonce = [0; 8];
-    cpu::random(&mut nonce).map_err(os)?;
-    let host = weft_sys::ns::host_name();
-    let mut address =
-        Address::new(node, u64::from_ne_bytes(nonce), port, std::process::id(), &host);
-    // The udp link takes this number, too, if it is free.
-    address.udp_port = port;
-    let filter = net::InterfaceFilter::from_env().unwrap_or_default();
-    let interfaces = net::interfaces().unwrap_or_default();
-    let mut ipv4 = 0;
-    for ip in interfaces.iter().filter(|i| filter.admits(i)).flat_map(|i| &i.addresses) {
-        match ip.addr {
-            IpAddr::V4(v4) if ipv4 < 2 && v4 != Ipv4Addr::UNSPECIFIED => {
-                address.ipv4[ipv4] = v4;
-                ipv4 += 1;
-            }
-            IpAddr::V6(v6) if address.ipv6.is_unspecified() && !v6.is_unicast_link_local() => {
-                address.ipv6 = v6;
-            }
-            _ => {}
-        }
-    }
-    Ok(address)
 }

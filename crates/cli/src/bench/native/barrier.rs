@@ -10,10 +10,10 @@ use weft::error::Error;
 use weft::group::{Group, GroupOptions, Way};
 use weft_sys::clock::now_ns;
 
+use super::ranks::{self, Ranks, Times, Took};
 use super::{Common, Rank, failed, join};
 use crate::CliError;
-use crate::bench::figure::{Figure, Spread, Value, digits};
-use crate::bench::samples::Samples;
+use crate::bench::figure::{Figure, Value, digits};
 use crate::output::{Table, json_line};
 use crate::plot::{self, Curve, Panel, What};
 
@@ -24,8 +24,9 @@ pub struct BarrierArgs {
     common: Common,
     /// Ways, with commas: auto, shm, dissemination[WAYS], treeK[-2net], nomialK,
     /// concurrent[-2net], sequencer; hierarchical, alone or, as hierarchical-tree4, with the
-    /// algorithm between nodes; or all of the usual ones, with -2net where two wires lead to each
-    /// node
+    /// algorithm between nodes; or all: auto, hierarchical, dissemination to dissemination3, tree2
+    /// to tree4, nomial3, nomial4, concurrent, sequencer, and, where two wires lead to each node,
+    /// tree3-2net and concurrent-2net
     #[arg(long, default_value = "auto", value_delimiter = ',', value_name = "A")]
     algorithm: Vec<String>,
     /// Numbers of ranks, the first ones of the job; by default all of them, with --svg 2, 3, 4, 6,
@@ -53,34 +54,13 @@ const TAG: u64 = 77;
 /// The name for the usual ways.
 const ALL: &str = "all";
 
-/// What one rank has measured.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Took {
-    /// Of a barrier, us: shortest, half, 99 of 100, mean.
-    spread: Spread,
-    /// The longest, us.
-    max: f64,
-    /// Of the last block: when each barrier was left, ns of the monotonic clock.
-    left_ns: Vec<u64>,
-    /// Which boot of which kernel that clock is of.
-    clock: u64,
-}
-
 /// One measured point, as JSON has it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Point {
     #[serde(flatten)]
     pub(super) figure: Figure,
-    /// Of each rank its shortest and its longest barrier, the means over ranks, as MCD's authors
-    /// give them and `weft sim barrier`.
-    rank_min_us: f64,
-    rank_max_us: f64,
-    /// The least and the greatest of the ranks' means.
-    least_mean_us: f64,
-    greatest_mean_us: f64,
-    /// From the first rank that leaves to the last, the mean; where all share a clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    exit_skew_us: Option<f64>,
+    #[serde(flatten)]
+    ranks: Ranks,
 }
 
 impl Point {
@@ -208,8 +188,7 @@ struct Contest<'e> {
     group: Group<'e>,
     /// Blocks in all rounds together.
     blocks: u64,
-    samples: Samples,
-    took: Took,
+    times: Times,
 }
 
 /// Measures ways in alternating rounds; the points are given to rank 0.
@@ -230,8 +209,7 @@ pub(super) fn measure(
         let options = GroupOptions { way, ..GroupOptions::from_env()? };
         let group = Group::new(endpoint, &ranks, &options)?;
         let blocks = agree(&group, plan, steps, ms)?;
-        let (samples, took) = (Samples::new(), Took::default());
-        contests.push(Contest { way, group, blocks, samples, took });
+        contests.push(Contest { way, group, blocks, times: Times::default() });
     }
     for round in 0..ROUNDS {
         for contest in &mut contests {
@@ -244,34 +222,18 @@ pub(super) fn measure(
 impl Contest<'_> {
     /// This round's share of the blocks.
     fn go(&mut self, plan: &Block, steps: u64, round: u64) -> Result<(), Error> {
-        let Contest { group, blocks, samples, took, .. } = self;
+        let Contest { group, blocks, times, .. } = self;
         for _ in *blocks * round / ROUNDS..*blocks * (round + 1) / ROUNDS {
-            took.left_ns.clear();
-            block(group, plan, steps, |ns, count, now| {
-                samples.record(ns, u64::from(count));
-                took.left_ns.push(now);
-            })?;
+            times.begin();
+            block(group, plan, steps, |ns, count, now| times.record(ns, count, now))?;
         }
         Ok(())
     }
 
     /// What came of it, at rank 0.
-    fn point(mut self, plan: &Block, device: &str) -> Result<Option<Point>, Error> {
-        self.took.spread = self.samples.spread();
-        self.took.max = self.samples.max_us();
-        self.took.clock = clock();
-        let endpoint = self.group.endpoint();
-        if self.group.rank() != 0 {
-            endpoint.send(0, TAG, &encode(&self.took))?;
-            return Ok(None);
-        }
-        let mut all = vec![self.took];
-        for rank in 1..plan.size {
-            let mut bytes = vec![0; 8 * (WORDS + plan.count as usize)];
-            let status = endpoint.recv(rank, TAG, &mut bytes)?;
-            all.push(decode(&bytes[..status.len.min(bytes.len())]));
-        }
-        Ok(Some(point(self.way, plan, device, &all)))
+    fn point(self, plan: &Block, device: &str) -> Result<Option<Point>, Error> {
+        let all = self.times.collect(self.group.endpoint(), plan.size)?;
+        Ok(all.map(|all| point(self.way, plan, device, &all)))
     }
 }
 
@@ -357,41 +319,7 @@ fn steps_of(work_ns: u64) -> u64 {
     work_ns * PROBE / shortest_ns
 }
 
-/// Names the clock, so that only times of one clock are compared.
-fn clock() -> u64 {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    boot.bytes()
-        .filter_map(|b| char::from(b).to_digit(16))
-        .fold(0, |h: u64, d| h.wrapping_mul(31).wrapping_add(u64::from(d)))
-}
-
-/// What a rank says before the times at which it left.
-const WORDS: usize = 6;
-
-fn encode(took: &Took) -> Vec<u8> {
-    let Spread { min, p50, p99, mean } = took.spread;
-    let words: [u64; WORDS - 1] = [min, p50, p99, mean, took.max].map(f64::to_bits);
-    let words = words.iter().chain([&took.clock]).chain(&took.left_ns);
-    words.flat_map(|word| word.to_le_bytes()).collect()
-}
-
-fn decode(bytes: &[u8]) -> Took {
-    let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-    let mut next = || words.next().unwrap_or(0);
-    let [min, p50, p99, mean, max] = std::array::from_fn(|_| f64::from_bits(next()));
-    let clock = next();
-    Took { spread: Spread { min, p50, p99, mean }, max, clock, left_ns: words.collect() }
-}
-
 fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
-    let mean = |of: fn(&Took) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-    let spread = Spread {
-        min: all.iter().map(|took| took.spread.min).fold(f64::INFINITY, f64::min),
-        p50: mean(|took| took.spread.p50),
-        p99: mean(|took| took.spread.p99),
-        mean: mean(|took| took.spread.mean),
-    };
-    let means = || all.iter().map(|took| took.spread.mean);
     let name = way.to_string();
     Point {
         figure: Figure {
@@ -400,29 +328,11 @@ fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
             ranks: plan.size,
             bytes: 0,
             mode: (way != Way::Auto).then_some(name),
-            value: Value::TimeUs(spread),
+            value: Value::TimeUs(ranks::spread(all)),
             cpu_s_per_gb: None,
         },
-        rank_min_us: mean(|took| took.spread.min),
-        rank_max_us: mean(|took| took.max),
-        least_mean_us: means().fold(f64::INFINITY, f64::min),
-        greatest_mean_us: means().fold(0.0, f64::max),
-        exit_skew_us: skew_us(all),
+        ranks: Ranks::of(all),
     }
-}
-
-/// The mean time from the first rank that leaves a barrier to the last.
-fn skew_us(all: &[Took]) -> Option<f64> {
-    let first = all.first()?;
-    if all.iter().any(|took| took.clock != first.clock) {
-        return None;
-    }
-    let count = all.iter().map(|took| took.left_ns.len()).min().filter(|count| *count > 0)?;
-    let skew = |at: usize| {
-        let times = || all.iter().map(|took| took.left_ns[at]);
-        (times().max().unwrap_or(0) - times().min().unwrap_or(0)) as f64 / 1000.0
-    };
-    Some((0..count).map(skew).sum::<f64>() / count as f64)
 }
 
 fn name(point: &Point) -> &str {
@@ -452,11 +362,12 @@ fn table(points: &[Point]) -> Table {
     ]);
     for point in points {
         let Value::TimeUs(s) = point.figure.value else { continue };
-        let skew = point.exit_skew_us.map_or("-".into(), digits);
+        let ranks = &point.ranks;
+        let skew = ranks.exit_skew_us.map_or("-".into(), digits);
         let best = best_fixed(points, point.figure.ranks);
         let ratio = best.map_or("-".into(), |best| digits(s.mean / best));
-        let of_ranks = [point.rank_min_us, point.rank_max_us];
-        let means = [point.least_mean_us, point.greatest_mean_us];
+        let of_ranks = [ranks.rank_min_us, ranks.rank_max_us];
+        let means = [ranks.least_mean_us, ranks.greatest_mean_us];
         let numbers = [s.mean, s.min, s.p50, s.p99].into_iter().chain(of_ranks).chain(means);
         let mut cells = vec![name(point).to_string(), point.figure.ranks.to_string()];
         cells.extend(numbers.map(digits));
@@ -489,18 +400,6 @@ fn draw(path: &std::path::Path, points: &[Point]) -> Result<(), CliError> {
 mod tests {
     use super::*;
 
-    fn took(mean: f64, left_ns: &[u64], clock: u64) -> Took {
-        let spread = Spread { min: 1.0, p50: 2.0, p99: 3.0, mean };
-        Took { spread, max: 2.0 * mean, left_ns: left_ns.to_vec(), clock }
-    }
-
-    #[test]
-    fn what_a_rank_says_is_understood_and_cut_words_are_zeros() {
-        let said = took(2.5, &[10, 20, 30], 7);
-        assert_eq!(decode(&encode(&said)), said);
-        assert_eq!(decode(&encode(&said)[..20]).clock, 0);
-    }
-
     #[test]
     fn a_way_that_is_named_twice_is_measured_once() {
         let of = |names: &[&str]| ways(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>(), 1);
@@ -525,17 +424,25 @@ mod tests {
     }
 
     #[test]
-    fn skew_is_the_mean_over_barriers_and_only_of_one_clock() {
-        let all = [took(1.0, &[1000, 5000], 7), took(3.0, &[3000, 9000], 7)];
-        assert_eq!(skew_us(&all), Some(3.0));
-        assert_eq!(skew_us(&[all[0].clone(), took(1.0, &[1, 2], 8)]), None);
+    fn a_point_reads_as_a_plain_figure_too() {
         let plan = Block { size: 2, work_ns: 0, count: 2 };
-        let point = point(Way::ByNode(None), &plan, "shm", &all);
-        assert_eq!((point.rank_min_us, point.mean_us(), point.rank_max_us), (1.0, 2.0, 4.0));
-        assert_eq!((point.least_mean_us, point.greatest_mean_us), (1.0, 3.0));
+        let point = point(Way::ByNode(None), &plan, "shm", &[Took::default(), Took::default()]);
         let text = serde_json::to_string(&point).unwrap();
-        assert!(text.contains("\"rank_max_us\":4.0") && text.contains("\"least_mean_us\":1.0"));
+        assert!(
+            text.contains("\"rank_max_us\":0.0") && text.contains("\"each_rank\":[{"),
+            "{text}"
+        );
         let read: Figure = serde_json::from_str(&text).unwrap();
-        assert_eq!(read, point.figure, "it reads as a plain figure, too");
+        assert_eq!(read, point.figure);
+    }
+
+    #[test]
+    fn all_ways_are_those_that_have_a_name_of_their_own() {
+        let all: Vec<String> =
+            ways(&[ALL.to_string()], 2).unwrap().iter().map(Way::to_string).collect();
+        assert_eq!(all[..2], ["auto", "hierarchical"]);
+        for name in ["dissemination3", "nomial3", "nomial4", "sequencer"] {
+            assert!(all.iter().any(|way| way == name), "no {name} in {all:?}");
+        }
     }
 }

@@ -1,17 +1,23 @@
-//! `weft bench logp`: what a datagram costs, and what barriers should cost by that.
+//! `weft bench logp`: what a datagram costs, over all links and over each by itself, and what
+//! barriers should cost by that.
 //!
 //! The method is that of Culler, Liu, Martin and Yoshikawa ("Assessing fast network interfaces",
 //! 1996), with barriers of two ranks for messages: each is one datagram a way. o_s is the time that
 //! entering takes; o_r that of leaving when the other's datagram has long arrived; L is half of a
 //! round trip without both; g is the time between datagrams that come in a row without a pause.
 
-use weft::collective::{Algorithm, LogP};
+mod four;
+mod links;
+
+use weft::collective::Algorithm;
 use weft::endpoint::Endpoint;
 use weft::error::Error;
 use weft::group::{Group, GroupOptions, Way};
 use weft_sys::clock::now_ns;
+use weft_wire::JobKey;
 
-use super::barrier::{Block, measure, wires};
+use self::four::{Conditions, Four};
+use super::barrier::{Block, Point, measure, wires};
 use super::messages::{self, Parameters};
 use super::{Common, Rank, failed, join};
 use crate::CliError;
@@ -37,27 +43,17 @@ const TIMES: usize = 400;
 const ROW: usize = 16;
 /// Reading the clock is part of every time; this many times show how much.
 const CLOCK_READS: u32 = 1000;
+/// A barrier's datagram.
+const DATAGRAM_LEN: u64 = 28;
 
-/// What rank 0 writes.
+/// What rank 0 writes of a datagram, or of messages of one size.
 #[derive(serde::Serialize)]
-struct Line {
+struct Line<'a> {
     bench: &'static str,
-    device: &'static str,
-    ranks: u32,
-    bytes: u64,
-    o_s_us: f64,
-    l_us: f64,
-    o_r_us: f64,
-    g_us: f64,
-    rtt_us: f64,
-    favours_four: bool,
-}
-
-/// The same of messages of one size.
-#[derive(serde::Serialize)]
-struct SizeLine {
-    bench: &'static str,
-    device: &'static str,
+    device: &'a str,
+    /// The one link that was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<&'a str>,
     ranks: u32,
     bytes: u64,
     mode: &'static str,
@@ -68,6 +64,19 @@ struct SizeLine {
     rtt_us: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     per_byte_ns: Option<f64>,
+    /// Of a datagram: whether a 4-ary tree beats dissemination.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    condition: Option<Conditions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    four: Option<Four>,
+}
+
+/// A barrier as it is measured, beside its model.
+#[derive(serde::Serialize)]
+struct Modelled<'a> {
+    #[serde(flatten)]
+    point: &'a Point,
+    modelled_us: f64,
 }
 
 /// Measures, and writes on rank 0.
@@ -77,130 +86,165 @@ struct SizeLine {
 pub fn run(args: &LogpArgs) -> Result<(), CliError> {
     let Rank { context, device, common, _job } = join(&args.common)?;
     let endpoint = Endpoint::new(context).map_err(failed)?;
-    let (logp, rtt_us) = parameters(&endpoint).map_err(failed)?;
-    let mut table =
-        Table::new(["way", "ranks", "modelled us", "measured us", "measured / modelled"]);
-    let first = endpoint.rank() == 0;
-    if first {
-        say(&common, device, endpoint.size(), &logp, rtt_us);
+    let found = parameters(&endpoint).map_err(failed)?;
+    let mut costs = Costs::new(common.json, device, endpoint.size());
+    if let (Some(found), false) = (&found, common.json) {
+        say(found, device);
     }
     let plan = Block { size: endpoint.size(), work_ns: 30_000, count: 100 };
     let algorithms = algorithms(wires(&endpoint).map_err(failed)?);
     let ways: Vec<Way> = algorithms.iter().copied().map(Way::Flat).collect();
     let points = measure(&endpoint, &ways, &plan, common.ms, device).map_err(failed)?;
-    for (algorithm, point) in algorithms.iter().zip(&points) {
-        let modelled = algorithm.cost(plan.size, &logp);
-        let measured = point.mean_us();
-        if common.json {
-            json_line(point);
+    if let (Some(found), 0) = (&found, endpoint.rank()) {
+        compare(&mut costs, found, &algorithms, &points);
+    }
+    by_size(&endpoint, &args.bytes, &mut costs).map_err(failed)?;
+    links::over_each(&endpoint, JobKey(_job.key()), |link, pair| {
+        costs.link = Some(link.to_string());
+        if let Some(found) = parameters(pair).map_err(failed)? {
+            costs.add(&found, None);
         }
-        table.row([
-            algorithm.to_string(),
-            plan.size.to_string(),
-            digits(modelled),
-            digits(measured),
-            digits(measured / modelled),
-        ]);
-    }
-    if first && !common.json {
-        table.print();
-    }
-    by_size(&endpoint, &common, device, &args.bytes)
-}
-
-/// Those of which the model is held against what they take: the usual ones that want no more wires,
-/// and those whose cost the paper's formula gives.
-fn algorithms(wires: u8) -> Vec<Algorithm> {
-    let usual = Algorithm::USUAL.into_iter().filter(|a| a.links() <= wires);
-    usual.chain([3, 4].map(|arity| Algorithm::Nomial { arity })).collect()
-}
-
-/// Measures messages of these sizes, and writes on rank 0. G is the slope of g from the size
-/// before.
-fn by_size(
-    endpoint: &Endpoint,
-    common: &Common,
-    device: &'static str,
-    sizes: &[u64],
-) -> Result<(), CliError> {
-    if endpoint.rank() > 1 {
-        return Ok(());
-    }
-    let names = ["bytes", "o_s us", "L us", "o_r us", "g us", "round trip us", "G ns/byte"];
-    let mut table = Table::new(names);
-    let mut before: Option<(u64, f64)> = None;
-    for &bytes in sizes {
-        let found = messages::parameters(endpoint, bytes as usize).map_err(failed)?;
-        let Some(Parameters { o_s, l, o_r, g, rtt }) = found else { continue };
-        let per_byte_ns = before
-            .filter(|(shorter, _)| *shorter < bytes)
-            .map(|(shorter, its_g)| (g - its_g) * 1000.0 / (bytes - shorter) as f64);
-        before = Some((bytes, g));
-        if common.json {
-            json_line(&SizeLine {
-                bench: "logp",
-                device,
-                ranks: endpoint.size(),
-                bytes,
-                mode: "message",
-                o_s_us: o_s,
-                l_us: l,
-                o_r_us: o_r,
-                g_us: g,
-                rtt_us: rtt,
-                per_byte_ns,
-            });
-            continue;
-        }
-        let us = [o_s, l, o_r, g, rtt].map(digits);
-        let slope = per_byte_ns.map_or(String::new(), digits);
-        table.row([size_text(bytes)].into_iter().chain(us).chain([slope]));
-    }
-    if endpoint.rank() == 0 && !common.json {
-        println!();
-        table.print();
-    }
+        by_size(pair, &args.bytes, &mut costs).map_err(failed)
+    })?;
+    costs.finish(endpoint.rank());
     Ok(())
 }
 
-fn say(common: &Common, device: &'static str, ranks: u32, logp: &LogP, rtt_us: f64) {
-    let LogP { o_s, l, o_r, g } = *logp;
-    let favours_four = logp.favours_four();
-    if common.json {
-        return json_line(&Line {
-            bench: "logp",
-            device,
-            ranks,
-            bytes: 28,
-            o_s_us: o_s,
-            l_us: l,
-            o_r_us: o_r,
-            g_us: g,
-            rtt_us,
-            favours_four,
-        });
-    }
-    let sign = if favours_four { "<" } else { ">=" };
+/// Those of which the model is held against what they take: the usual ones that want no more wires.
+fn algorithms(wires: u8) -> Vec<Algorithm> {
+    Algorithm::USUAL.into_iter().filter(|a| a.links() <= wires).collect()
+}
+
+/// The parameters of a datagram for people, before barriers are measured.
+fn say(found: &Parameters, device: &str) {
+    let Parameters { o_s, l, o_r, g, rtt } = *found;
     println!(
         "o_s {} us, L {} us, o_r {} us, g {} us, round trip {} us ({device})",
         digits(o_s),
         digits(l),
         digits(o_r),
         digits(g),
-        digits(rtt_us)
+        digits(rtt)
     );
-    println!(
-        "3 o_r {sign} o_s + L: the 4-ary tree {} against dissemination",
-        if favours_four { "wins" } else { "loses" }
-    );
+    println!("{}", Conditions::of(&found.logp()).text());
     println!("WEFT_LOGP={o_s:.3},{l:.3},{o_r:.3},{g:.3}\n");
 }
 
-/// Measures between ranks 0 and 1; rank 0 learns all, the others get zeros.
-fn parameters(endpoint: &Endpoint) -> Result<(LogP, f64), Error> {
-    let none = (LogP { o_s: 0.0, l: 0.0, o_r: 0.0, g: 0.0 }, 0.0);
+/// What barriers take beside what they should by the parameters of a datagram.
+fn compare(costs: &mut Costs, found: &Parameters, algorithms: &[Algorithm], points: &[Point]) {
+    let (ranks, logp) = (costs.ranks, found.logp());
+    let mut table =
+        Table::new(["way", "ranks", "modelled us", "measured us", "measured / modelled"]);
+    let time = |(algorithm, point): (&Algorithm, &Point)| {
+        (*algorithm, algorithm.cost(ranks, &logp), point.mean_us())
+    };
+    let times: Vec<_> = algorithms.iter().zip(points).map(time).collect();
+    let four = Four::of(ranks, &times);
+    for &(algorithm, modelled, measured) in &times {
+        table.row([
+            algorithm.to_string(),
+            ranks.to_string(),
+            digits(modelled),
+            digits(measured),
+            digits(measured / modelled),
+        ]);
+    }
+    if !costs.json {
+        table.print();
+        println!("{}\n", four.text());
+    }
+    costs.add(found, Some(four));
+    if costs.json {
+        let lines = times.iter().zip(points);
+        lines.for_each(|(time, point)| json_line(&Modelled { point, modelled_us: time.1 }));
+    }
+}
+
+/// Measures messages of these sizes. G is the slope of g from the size before.
+fn by_size(endpoint: &Endpoint, sizes: &[u64], costs: &mut Costs) -> Result<(), Error> {
     if endpoint.rank() > 1 {
-        return Ok(none);
+        return Ok(());
+    }
+    let mut before: Option<(u64, f64)> = None;
+    for &bytes in sizes {
+        let Some(found) = messages::parameters(endpoint, bytes as usize)? else { continue };
+        let per_byte_ns = before
+            .filter(|(shorter, _)| *shorter < bytes)
+            .map(|(shorter, its_g)| (found.g - its_g) * 1000.0 / (bytes - shorter) as f64);
+        before = Some((bytes, found.g));
+        costs.line("message", bytes, &found, per_byte_ns, None);
+    }
+    Ok(())
+}
+
+/// What datagrams and messages cost: written at once as JSON, at the end as a table.
+struct Costs {
+    json: bool,
+    device: &'static str,
+    ranks: u32,
+    /// The one link that is measured now; `None`: all of the device.
+    link: Option<String>,
+    table: Table,
+}
+
+impl Costs {
+    fn new(json: bool, device: &'static str, ranks: u32) -> Costs {
+        let names = ["over", "bytes", "o_s us", "L us", "o_r us", "g us", "round trip us"];
+        let table = Table::new(names.into_iter().chain(["G ns/byte"]));
+        Costs { json, device, ranks, link: None, table }
+    }
+
+    /// Those of a datagram.
+    fn add(&mut self, found: &Parameters, four: Option<Four>) {
+        self.line("datagram", DATAGRAM_LEN, found, None, four);
+    }
+
+    fn line(
+        &mut self,
+        mode: &'static str,
+        bytes: u64,
+        found: &Parameters,
+        per_byte_ns: Option<f64>,
+        four: Option<Four>,
+    ) {
+        let Parameters { o_s, l, o_r, g, rtt } = *found;
+        let link = self.link.as_deref();
+        if self.json {
+            return json_line(&Line {
+                bench: "logp",
+                device: self.device,
+                link,
+                ranks: link.map_or(self.ranks, |_| 2),
+                bytes,
+                mode,
+                o_s_us: o_s,
+                l_us: l,
+                o_r_us: o_r,
+                g_us: g,
+                rtt_us: rtt,
+                per_byte_ns,
+                condition: (mode == "datagram").then(|| Conditions::of(&found.logp())),
+                four,
+            });
+        }
+        let size = if mode == "datagram" { mode.to_string() } else { size_text(bytes) };
+        let us = [o_s, l, o_r, g, rtt].map(digits);
+        let slope = per_byte_ns.map_or(String::new(), digits);
+        let over = link.unwrap_or(self.device).to_string();
+        self.table.row([over, size].into_iter().chain(us).chain([slope]));
+    }
+
+    fn finish(self, rank: u32) {
+        if rank == 0 && !self.json {
+            self.table.print();
+        }
+    }
+}
+
+/// Measures between ranks 0 and 1; rank 0 learns what came of it.
+fn parameters(endpoint: &Endpoint) -> Result<Option<Parameters>, Error> {
+    if endpoint.rank() > 1 {
+        return Ok(None);
     }
     let make = |algorithm: Algorithm| {
         let options = GroupOptions { way: Way::Flat(algorithm), ..GroupOptions::default() };
@@ -237,12 +281,12 @@ fn parameters(endpoint: &Endpoint) -> Result<(LogP, f64), Error> {
     }
     let g = gap(endpoint, &exchange)?;
     if endpoint.rank() != 0 {
-        return Ok(none);
+        return Ok(None);
     }
     let middle = |times: Vec<f64>| median(times.into_iter()).max(0.0);
     let (o_s, o_r, rtt) = (middle(send), middle(receive), middle(trip));
     let l = (rtt / 2.0 - o_s - o_r).max(0.0);
-    Ok((LogP { o_s, l, o_r, g }, rtt))
+    Ok(Some(Parameters { o_s, l, o_r, g, rtt }))
 }
 
 /// Rank 1 sends datagrams in a row, each a barrier of a group of its own; rank 0 takes the time

@@ -6,6 +6,7 @@
 //! and g the time between messages that come in a row. From the g of long messages follows G, the
 //! time for a further byte (Alexandrov, Ionescu, Schauser and Scheiman: "LogGP", 1995).
 
+use weft::collective::LogP;
 use weft::endpoint::Endpoint;
 use weft::error::Error;
 use weft_sys::clock::now_ns;
@@ -20,7 +21,7 @@ const ROW: usize = 16;
 /// Goes with all messages here.
 const TAG: u64 = 0x4c6f_6750;
 
-/// What a message of a size costs, us.
+/// What a message of a size, or a datagram, costs, us.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameters {
     pub(super) o_s: f64,
@@ -28,6 +29,13 @@ pub(super) struct Parameters {
     pub(super) o_r: f64,
     pub(super) g: f64,
     pub(super) rtt: f64,
+}
+
+impl Parameters {
+    /// Those by which costs are reckoned.
+    pub(super) fn logp(&self) -> LogP {
+        LogP { o_s: self.o_s, l: self.l, o_r: self.o_r, g: self.g }
+    }
 }
 
 /// Measures between ranks 0 and 1; `None` at rank 1.

@@ -10,6 +10,7 @@ mod groups;
 mod latency;
 mod logp;
 mod messages;
+mod ranks;
 
 use weft::context::{Context, ContextOptions, DeviceKind};
 use weft::wireup::Job;
