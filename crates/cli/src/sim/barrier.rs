@@ -35,7 +35,8 @@ pub struct BarrierArgs {
     /// A frame takes up to this much longer, us
     #[arg(long, default_value_t = 0.0, value_name = "US")]
     jitter: f64,
-    /// One shared half-duplex wire of 100 Mb/s, with collisions, instead of a switch
+    /// One shared half-duplex wire of 100 Mb/s, with collisions, instead of a switch: for at most
+    /// 1024 ranks, more stations than that no Ethernet may have
     #[arg(long)]
     hub: bool,
     /// Frames lost, percent
