@@ -26,6 +26,16 @@ impl Axis {
         Axis { from: low - 0.4, to: high + 0.4, ticks }
     }
 
+    /// An axis for numbers of ranks: ticks at those that there are, or at powers of two where they
+    /// are more than ten.
+    pub fn ranks(values: impl Iterator<Item = f64> + Clone) -> Axis {
+        let axis = Axis::sizes(values.clone());
+        let mut ticks: Vec<f64> = values.map(|v| v.max(1.0).log2()).collect();
+        ticks.sort_by(f64::total_cmp);
+        ticks.dedup();
+        if ticks.len() > 10 { axis } else { Axis { ticks, ..axis } }
+    }
+
     /// An axis for times or rates: ticks at 1, 2, 5 of every power of ten, or at powers of ten only
     /// where it spans many.
     pub fn figures(values: impl Iterator<Item = f64>) -> Axis {
@@ -79,6 +89,10 @@ mod tests {
     fn ticks_lie_inside_and_are_few() {
         let x = Axis::sizes([8.0, 1048576.0].into_iter());
         assert!(x.ticks.len() <= 10 && x.from < 3.0 && x.to > 20.0, "{x:?}");
+        let few = Axis::ranks([3.0, 2.0, 3.0, 6.0].into_iter());
+        assert_eq!(few.ticks, [2.0, 3.0, 6.0].map(f64::log2));
+        let many = Axis::ranks((1..40).map(f64::from));
+        assert!(many.ticks.len() <= 10 && many.ticks.contains(&5.0), "{many:?}");
         let y = Axis::figures([0.3, 900.0].into_iter());
         assert!(y.ticks.iter().all(|t| (y.from..=y.to).contains(t)), "{y:?}");
         assert!((3..=12).contains(&y.ticks.len()), "{y:?}");

@@ -50,7 +50,7 @@ impl What {
     fn across(self) -> &'static str {
         match self {
             What::Latency | What::Bandwidth => "message size, bytes",
-            What::Barrier | What::Broadcast | What::Ordered => "ranks",
+            What::Barrier | What::Broadcast | What::Ordered => RANKS,
         }
     }
 }
@@ -77,10 +77,14 @@ pub struct Panel {
     pub curves: Vec<Curve>,
 }
 
+/// What is drawn along the axis of those that grow with the job.
+const RANKS: &str = "ranks";
+
 const PANEL: (u32, u32) = (720, 520);
 const COLUMNS: usize = 2;
 
-/// Colours that stay apart for most kinds of colour blindness (Okabe and Ito).
+/// Colours that stay apart for most kinds of colour blindness (Okabe and Ito). Curves beyond these
+/// have them once more, with hollow points.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),
@@ -121,10 +125,50 @@ fn render(panels: &[Panel]) -> Result<String, String> {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-fn draw(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::Error>> {
+/// More curves than this have their names beside the diagram: in it they would cover points.
+const INSIDE_MAX: usize = 6;
+/// What the names take there: a width, and a height each.
+const NAMES: (u32, i32) = (176, 22);
+
+/// How curve number `i` is drawn: its line, its points and how large they are.
+fn looks(i: usize, curve: &Curve) -> (ShapeStyle, ShapeStyle, i32) {
+    let colour = COLOURS[i % COLOURS.len()];
+    let line = colour.stroke_width(if curve.bold { 4 } else { 2 });
+    let point = if i < COLOURS.len() { colour.filled() } else { line };
+    (line, point, if curve.bold { 5 } else { 4 })
+}
+
+fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
+    let many = panel.curves.len() > INSIDE_MAX;
+    let (width, _) = area.dim_in_pixel();
+    let (chart, names) = area.split_horizontally(if many { width - NAMES.0 } else { width });
+    if many {
+        name_beside(&names, &panel.curves)?;
+    }
+    draw_chart(&chart, panel, !many)
+}
+
+/// The names of curves, one below the other.
+fn name_beside(area: &Area<'_>, curves: &[Curve]) -> Drawn {
+    for (i, curve) in curves.iter().enumerate() {
+        let (line, point, radius) = looks(i, curve);
+        let y = 54 + NAMES.1 * i as i32;
+        area.draw(&PathElement::new(vec![(4, y), (28, y)], line))?;
+        area.draw(&Circle::new((16, y), radius, point))?;
+        area.draw(&Text::new(curve.label.as_str(), (36, y - 7), ("sans-serif", 15)))?;
+    }
+    Ok(())
+}
+
+fn draw_chart(area: &Area<'_>, panel: &Panel, named: bool) -> Drawn {
     let points = || panel.curves.iter().flat_map(|c| c.points.iter().copied());
-    let x = Axis::sizes(points().map(|p| p.0 as f64));
+    let along = points().map(|p| p.0 as f64);
+    let x = match panel.what.across() {
+        RANKS => Axis::ranks(along),
+        _ => Axis::sizes(along),
+    };
     let y = Axis::figures(points().map(|p| p.1));
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 22))
@@ -146,16 +190,20 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Result<(), Box<dyn std::error::Error>
         .axis_desc_style(("sans-serif", 15))
         .draw()?;
     for (i, curve) in panel.curves.iter().enumerate() {
-        let colour = COLOURS[i % COLOURS.len()];
-        let style = colour.stroke_width(if curve.bold { 4 } else { 2 });
+        let (style, point, radius) = looks(i, curve);
         let at: Vec<(f64, f64)> =
             curve.points.iter().map(|p| ((p.0.max(1) as f64).log2(), p.1.log10())).collect();
-        chart
-            .draw_series(LineSeries::new(at.iter().copied(), style))?
-            .label(&curve.label)
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 24, y)], style));
-        let radius = if curve.bold { 5 } else { 4 };
-        chart.draw_series(at.iter().map(|&p| Circle::new(p, radius, colour.filled())))?;
+        let line = chart.draw_series(LineSeries::new(at.iter().copied(), style))?;
+        if named {
+            line.label(&curve.label).legend(move |at| {
+                let line = PathElement::new(vec![(0, 0), (24, 0)], style);
+                EmptyElement::at(at) + line + Circle::new((12, 0), radius, point)
+            });
+        }
+        chart.draw_series(at.iter().map(|&p| Circle::new(p, radius, point)))?;
+    }
+    if !named {
+        return Ok(());
     }
     let corner = match panel.what {
         What::Latency | What::Barrier => SeriesLabelPosition::UpperLeft,
@@ -192,6 +240,27 @@ mod tests {
         let text = render(&[panel(What::Latency), panel(What::Bandwidth)]).unwrap();
         for word in ["weft ether", "tcp sockets", "message size", "lower is better", "4K", "1M"] {
             assert!(text.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn many_curves_are_named_beside_the_diagram_and_no_two_look_alike() {
+        let curve = |i: usize| Curve {
+            label: format!("curve {i}"),
+            bold: false,
+            points: vec![(2, 1.0 + i as f64), (4, 9.0)],
+        };
+        for count in [INSIDE_MAX, 2 * COLOURS.len()] {
+            let curves: Vec<Curve> = (0..count).map(curve).collect();
+            let looks: Vec<_> = curves.iter().enumerate().map(|(i, c)| looks(i, c)).collect();
+            let look = |at: usize| (looks[at].0.color, looks[at].1.filled);
+            for (a, b) in (0..count).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                assert!(look(a) != look(b), "{a} and {b}");
+            }
+            let panel = Panel { title: "Barrier".into(), what: What::Barrier, curves };
+            let text = render(&[panel]).unwrap();
+            let named = text.lines().filter(|line| line.starts_with("curve ")).count();
+            assert_eq!((named, text.matches("<circle").count()), (count, 3 * count));
         }
     }
 }

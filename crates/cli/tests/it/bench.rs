@@ -116,7 +116,7 @@ fn groups_of_two_and_three_measure_barriers_broadcasts_and_order() {
             assert_eq!(barrier["time_us"]["mean"], barrier["rank_mean_us"], "{barrier}");
         }
         let rates = |l: &&Value| l["ranks"] == ranks && l.get("count").is_none();
-        for line in barriers.iter().filter(rates) {
+        for line in [&barriers, &broadcasts, &ordered].into_iter().flatten().filter(rates) {
             ranks_agree(line);
         }
         assert!(of(&broadcasts, None, ranks)["bandwidth_mb_s"].as_f64().unwrap() > 0.0);

@@ -6,6 +6,7 @@ mod lab;
 mod launchers;
 mod links;
 mod look;
+mod plots;
 mod run;
 mod sim;
 

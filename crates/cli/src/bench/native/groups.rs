@@ -13,6 +13,7 @@ use weft::group::{Group, GroupOptions};
 use weft_sys::clock::now_ns;
 
 use self::report::{Point, report};
+use super::ranks::{Ranks, Times};
 use super::{Common, Rank, Sizes, failed, join};
 use crate::CliError;
 use crate::bench::figure::{Figure, Value, median};
@@ -37,7 +38,7 @@ struct Sweep {
 pub struct BcastArgs {
     #[command(flatten)]
     sweep: Sweep,
-    /// Draws the bandwidth against the number of ranks, for the longest of the sizes
+    /// Draws the bandwidth against the number of ranks, a curve for each way and size
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -50,7 +51,7 @@ pub struct GroupArgs {
     /// How many members send, from the second one on, for the first gives the numbers; all take
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     senders: u32,
-    /// Draws messages per second against the number of ranks, for the longest of the sizes
+    /// Draws messages per second against the number of ranks, a curve for each size
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -63,6 +64,9 @@ const COUNT_MAX: u64 = 2000;
 const TURNS: u64 = 4;
 /// Before that, ms: long frames are still tried on new paths, and their bytes would be counted.
 const WARM_MS: u64 = 200;
+/// Where operations are shorter than those of so many bytes, to read the clock for each would take
+/// its share of the rate: one block of a turn is for that alone.
+const LONG: u64 = 4096;
 const TAG: u64 = 78;
 
 /// What is done.
@@ -147,6 +151,11 @@ struct Tally {
     rates: Vec<f64>,
     /// From a cast to the delivery at its sender.
     latency: Samples,
+    /// Of each operation: a broadcast, or, where messages are ordered, from one delivery to the
+    /// next.
+    times: Times,
+    /// The same of all ranks.
+    ranks: Option<Ranks>,
     messages: u64,
     /// Frames and bytes on the wires: of all members, and of the first.
     wire: [u64; 2],
@@ -155,7 +164,7 @@ struct Tally {
 
 impl Tally {
     fn point(
-        &self,
+        self,
         way: Way,
         ranks: u32,
         bytes: u64,
@@ -181,7 +190,7 @@ impl Tally {
         // Rank 0 keeps time, and sends only where all do.
         let all = matches!(way, Way::Ordered { senders } if senders >= ranks);
         let latency_us = all.then(|| self.latency.spread().p50);
-        Point { figure: figure(value, mode), frames, bytes, latency_us }
+        Point { figure: figure(value, mode), frames, bytes, latency_us, ranks: self.ranks }
     }
 }
 
@@ -231,23 +240,32 @@ fn turn(group: &Group<'_>, way: Way, bytes: u64, ms: u64, tally: &mut Tally) -> 
         Way::Ordered { senders } => senders.min(group.size()),
         _ => 1,
     };
+    let long = bytes >= LONG;
+    let uncounted = if long { 1 } else { 2 };
     let (mut blocks, started) = (0, now_ns());
     loop {
         // The first rank says whether there is another block.
-        let mut more = [u8::from(blocks < 2 || now_ns() - started < ms * 1_000_000)];
+        let more = blocks <= uncounted || now_ns() - started < ms * 1_000_000;
+        let mut more = [u8::from(more)];
         group.broadcast(0, &mut more)?;
         if more[0] == 0 {
             return Ok(());
         }
         group.barrier()?;
         let (before, wire) = (now_ns(), wire(endpoint));
+        let timed = blocks > 0 && (long || blocks < uncounted);
+        let mut watch = Watch::new(timed.then_some(&mut tally.times));
         match way {
-            Way::Repeated => repeated(group, count, &mut data)?,
-            Way::Broadcast => (0..count).try_for_each(|_| group.broadcast(0, &mut data))?,
-            Way::Ordered { .. } => ordered(group, (count, senders), &data, &mut tally.latency)?,
+            Way::Repeated => repeated(group, count, &mut data, &mut watch)?,
+            Way::Broadcast => {
+                (0..count).try_for_each(|_| group.broadcast(0, &mut data).map(|()| watch.lap()))?
+            }
+            Way::Ordered { .. } => {
+                ordered(group, (count, senders), &data, &mut tally.latency, &mut watch)?;
+            }
         }
         group.barrier()?;
-        if blocks > 0 {
+        if blocks >= uncounted {
             let messages = count * u64::from(senders);
             tally.rates.push(messages as f64 * 1e9 / (now_ns() - before) as f64);
             tally.messages += messages;
@@ -261,6 +279,29 @@ fn turn(group: &Group<'_>, way: Way, bytes: u64, ms: u64, tally: &mut Tally) -> 
     }
 }
 
+/// Takes the time of each operation of a block, or of none.
+struct Watch<'t> {
+    times: Option<&'t mut Times>,
+    since_ns: u64,
+}
+
+impl<'t> Watch<'t> {
+    /// A block begins.
+    fn new(mut times: Option<&'t mut Times>) -> Watch<'t> {
+        times.iter_mut().for_each(|times| times.begin());
+        Watch { times, since_ns: now_ns() }
+    }
+
+    /// An operation has ended, and the next one begins.
+    fn lap(&mut self) {
+        if let Some(times) = &mut self.times {
+            let now = now_ns();
+            times.record(now - self.since_ns, 1, now);
+            self.since_ns = now;
+        }
+    }
+}
+
 /// Frames and bytes that this process has sent over its links so far.
 fn wire(endpoint: &Endpoint) -> [u64; 2] {
     let counters = endpoint.counters();
@@ -269,10 +310,14 @@ fn wire(endpoint: &Endpoint) -> [u64; 2] {
     })
 }
 
-/// Adds up at rank 0 what the members have sent.
+/// Adds up at rank 0 what the members have sent, and brings their times together.
 fn add_up(endpoint: &Endpoint, ranks: u32, tally: &mut Tally) -> Result<(), Error> {
     let mut bytes = [0; 16];
     tally.wire = tally.first;
+    if endpoint.rank() < ranks {
+        let all = std::mem::take(&mut tally.times).collect(endpoint, ranks)?;
+        tally.ranks = all.map(|all| Ranks::of(&all));
+    }
     if endpoint.rank() == 0 {
         for rank in 1..ranks {
             endpoint.recv(rank, TAG + 1, &mut bytes)?;
@@ -290,17 +335,23 @@ fn add_up(endpoint: &Endpoint, ranks: u32, tally: &mut Tally) -> Result<(), Erro
 }
 
 /// The first rank sends its data to each other one by a message.
-fn repeated(group: &Group<'_>, count: u64, data: &mut [u8]) -> Result<(), Error> {
+fn repeated(
+    group: &Group<'_>,
+    count: u64,
+    data: &mut [u8],
+    watch: &mut Watch<'_>,
+) -> Result<(), Error> {
     let endpoint = group.endpoint();
     for _ in 0..count {
         if group.rank() != 0 {
             endpoint.recv(0, TAG, data)?;
-            continue;
+        } else {
+            let data = &*data;
+            endpoint.scope(|scope| {
+                (1..group.size()).try_for_each(|rank| scope.isend(rank, TAG, data).map(|_| ()))
+            })?;
         }
-        let data = &*data;
-        endpoint.scope(|scope| {
-            (1..group.size()).try_for_each(|rank| scope.isend(rank, TAG, data).map(|_| ()))
-        })?;
+        watch.lap();
     }
     Ok(())
 }
@@ -311,6 +362,7 @@ fn ordered(
     (count, senders): (u64, u32),
     data: &[u8],
     latency: &mut Samples,
+    watch: &mut Watch<'_>,
 ) -> Result<(), Error> {
     let all = count * u64::from(senders);
     // The first member has its turn last.
@@ -319,6 +371,7 @@ fn ordered(
     let mut cast_ns = std::collections::VecDeque::new();
     let mut taken = 0;
     let mut take = |sender: u32, cast_ns: &mut std::collections::VecDeque<u64>| {
+        watch.lap();
         if sender == group.rank()
             && let Some(at) = cast_ns.pop_front()
         {

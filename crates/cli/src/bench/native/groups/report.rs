@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::super::ranks::Ranks;
 use crate::CliError;
 use crate::bench::figure::{Figure, digits, size_text};
 use crate::output::{Table, json_line};
@@ -17,6 +18,17 @@ pub(super) struct Point {
     pub(super) bytes: Option<Figure>,
     /// From a cast to the delivery at its sender, us; median.
     pub(super) latency_us: Option<f64>,
+    /// The times of an operation at each rank.
+    pub(super) ranks: Option<Ranks>,
+}
+
+/// The rate as JSON has it.
+#[derive(serde::Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    figure: &'a Figure,
+    #[serde(flatten)]
+    ranks: &'a Option<Ranks>,
 }
 
 impl Point {
@@ -41,11 +53,9 @@ pub(super) fn report(
     what: What,
 ) -> Result<(), CliError> {
     if json {
-        for Point { figure, frames, bytes, .. } in &points {
-            [Some(figure), frames.as_ref(), bytes.as_ref()]
-                .into_iter()
-                .flatten()
-                .for_each(json_line);
+        for Point { figure, frames, bytes, ranks, .. } in &points {
+            json_line(&Line { figure, ranks });
+            [frames, bytes].into_iter().flatten().for_each(json_line);
         }
     } else {
         table(&points, what).print();
@@ -62,10 +72,12 @@ fn whose(what: What) -> &'static str {
 fn table(points: &[Point], what: What) -> Table {
     let frames = format!("{} frames each", whose(what));
     let bytes = format!("{} bytes each", whose(what));
-    let mut table =
-        Table::new(["way", "ranks", "bytes", "rate", &frames, &bytes, "own delivery us"]);
+    let rate = ["way", "ranks", "bytes", "rate"].map(String::from);
+    let times = ["own delivery us", "rank min us", "rank mean", "rank max", "exit skew"];
+    let headings = rate.into_iter().chain([frames, bytes]).chain(times.map(String::from));
+    let mut table = Table::new(headings);
     for point in points {
-        let Point { figure, frames, bytes, latency_us } = point;
+        let Point { figure, frames, bytes, latency_us, ranks } = point;
         let number = |f: &Option<Figure>| f.as_ref().map(|f| f.value.number());
         let text = |value: Option<f64>| value.map_or("-".into(), digits);
         table.row(vec![
@@ -76,6 +88,10 @@ fn table(points: &[Point], what: What) -> Table {
             text(number(frames)),
             text(number(bytes)),
             text(*latency_us),
+            text(ranks.as_ref().map(|r| r.rank_min_us)),
+            text(ranks.as_ref().map(|r| r.rank_mean_us)),
+            text(ranks.as_ref().map(|r| r.rank_max_us)),
+            text(ranks.as_ref().and_then(|r| r.exit_skew_us)),
         ]);
     }
     table
@@ -125,10 +141,9 @@ fn ratios(points: &[Point], what: What) {
 }
 
 fn draw(points: &[Point], path: &Path, what: What) -> Result<(), CliError> {
-    let longest = points.iter().map(|p| p.figure.bytes).max().unwrap_or(0);
     let mut curves: Vec<Curve> = Vec::new();
-    for point in points.iter().filter(|p| p.figure.bytes == longest) {
-        let label = point.label().to_string();
+    for point in points {
+        let label = format!("{}, {}", point.label(), size_text(point.figure.bytes));
         let at = (u64::from(point.figure.ranks), point.figure.value.number());
         match curves.iter_mut().find(|curve| curve.label == label) {
             Some(curve) => curve.points.push(at),
@@ -138,7 +153,7 @@ fn draw(points: &[Point], path: &Path, what: What) -> Result<(), CliError> {
         }
     }
     let device = points.first().map_or("", |p| &p.figure.device);
-    let title = format!("{}, {} ({device})", what.title(), size_text(longest));
+    let title = format!("{} ({device})", what.title());
     plot::svg(path, &[Panel { title, what, curves }]).map_err(CliError::Bench)?;
     eprintln!("weft: plot in {}", path.display());
     Ok(())
