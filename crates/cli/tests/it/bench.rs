@@ -217,6 +217,7 @@ fn each_link_is_measured_by_itself() {
             let name = line["link"].as_str().unwrap().to_string();
             let size = (line["mode"].as_str().unwrap().to_string(), line["bytes"].as_u64());
             assert!(line["rtt_us"].as_f64().is_some_and(|us| us > 0.0), "{line}");
+            assert_eq!((&line["device"], &line["ranks"]), (&"ether".into(), &2.into()), "{line}");
             assert_eq!(line["condition"].is_object(), size.0 == "datagram", "{line}");
             links.push((name, size.0, size.1.unwrap()));
         }

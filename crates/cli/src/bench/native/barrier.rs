@@ -227,7 +227,9 @@ impl Contest<'_> {
             times.begin();
             block(group, plan, steps, |ns, count, now| times.record(ns, count, now))?;
         }
-        Ok(())
+        // Who is through waits politely: what it does next would else take the core from those who
+        // still have to leave the last barrier, where ranks share cores.
+        group.barrier()
     }
 
     /// What came of it, at rank 0.

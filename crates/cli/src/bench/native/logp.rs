@@ -212,7 +212,7 @@ impl Costs {
         if self.json {
             return json_line(&Line {
                 bench: "logp",
-                device: self.device,
+                device: link.map_or(self.device, |_| "ether"),
                 link,
                 ranks: link.map_or(self.ranks, |_| 2),
                 bytes,

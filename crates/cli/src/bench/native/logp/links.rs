@@ -90,6 +90,7 @@ impl Pair {
         let me = own(port.number()).map_err(failed)?;
         let wanted = if main.rank() == 0 { name } else { kind(name) };
         let links = open(wanted, port.number(), key)?;
+        debug_assert!(main.rank() > 0 || links.len() <= 1, "a link is measured by itself");
         // Who has no such link has no address there.
         let said: &[u8] = if links.is_empty() { &[] } else { &me.encode() };
         main.send(1 - main.rank(), TAG, said).map_err(failed)?;
