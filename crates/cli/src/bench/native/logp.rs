@@ -99,14 +99,18 @@ pub fn run(args: &LogpArgs) -> Result<(), CliError> {
         compare(&mut costs, found, &algorithms, &points);
     }
     by_size(&endpoint, &args.bytes, &mut costs).map_err(failed)?;
-    links::over_each(&endpoint, JobKey(_job.key()), |link, pair| {
-        costs.link = Some(link.to_string());
-        if let Some(found) = parameters(pair).map_err(failed)? {
+    let (rank, meetings) = (endpoint.rank(), links::agree(&endpoint, JobKey(_job.key()))?);
+    // With it goes what would hear the frames of the links, too, and take its time.
+    drop(endpoint);
+    for meeting in &meetings {
+        let Some(endpoint) = meeting.begin(rank)? else { continue };
+        costs.link = Some(meeting.link.clone());
+        if let Some(found) = parameters(&endpoint).map_err(failed)? {
             costs.add(&found, None);
         }
-        by_size(pair, &args.bytes, &mut costs).map_err(failed)
-    })?;
-    costs.finish(endpoint.rank());
+        by_size(&endpoint, &args.bytes, &mut costs).map_err(failed)?;
+    }
+    costs.finish(rank);
     Ok(())
 }
 

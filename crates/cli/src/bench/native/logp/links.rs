@@ -1,5 +1,8 @@
-//! Each link of rank 0 that leads to rank 1, by itself: the two meet over it alone, in contexts
-//! beside that of the job, which has all links and takes the fastest.
+//! Each link of rank 0 that leads to rank 1, by itself: the two meet over it alone, when the job's
+//! own context, which has all links and takes the fastest, is closed. (Left open, it makes a frame
+//! of a packet or tso link cost some microseconds more.)
+
+use std::time::Duration;
 
 use weft::address::{Address, own};
 use weft::context::{Context, ContextOptions, Place};
@@ -10,116 +13,113 @@ use weft::ether::Ether;
 use weft::shm::Port;
 use weft_link::{Link, LinkError, LinkOptions, Wrappers, open_links};
 use weft_sys::clock::now_ns;
-use weft_wire::{JobKey, PeerId};
+use weft_wire::{ADDRESS_LEN, JobKey, PeerId};
 
 use super::super::failed;
 use crate::CliError;
 
 const TAG: u64 = 80;
 /// A link over which the other is not met within this time does not lead there. Meeting takes some
-/// milliseconds.
-const MEET_NS: u64 = 1_000_000_000;
-/// The longest name of a link: a kind, and an interface of at most 15 bytes.
-const NAME_MAX: usize = 64;
+/// milliseconds, and the two do not begin at the very same time.
+const MEET_NS: u64 = 2_000_000_000;
+/// The longest that is said: a link's name, which has an interface of at most 15 bytes, or an
+/// address.
+const SAID_MAX: usize = ADDRESS_LEN;
 
-/// Calls `each` at ranks 0 and 1 with the name of one of rank 0's links after the other, and an
-/// endpoint of these two ranks that has no other way. On one node they have none.
+/// A meeting over one link that both ranks have agreed upon.
+pub(super) struct Meeting {
+    /// The link's name at rank 0.
+    pub(super) link: String,
+    key: JobKey,
+    port: Port,
+    me: Address,
+    peer: Address,
+}
+
+/// Agrees on a meeting over each link of rank 0. On one node there are none, nor at others than
+/// ranks 0 and 1.
 ///
 /// # Errors
-/// When a link cannot be opened a second time, or a rank is gone.
-pub(super) fn over_each(
-    main: &Endpoint,
-    key: JobKey,
-    mut each: impl FnMut(&str, &Endpoint) -> Result<(), CliError>,
-) -> Result<(), CliError> {
+/// When the links cannot be opened, or a rank is gone.
+pub(super) fn agree(main: &Endpoint, key: JobKey) -> Result<Vec<Meeting>, CliError> {
+    let mut meetings = Vec::new();
     if main.rank() > 1 {
-        return Ok(());
+        return Ok(meetings);
     }
-    let mut names = match main.rank() == 0 && main.wires(1) > 0 {
-        true => names(key)?,
-        false => Vec::new(),
-    }
-    .into_iter();
+    let links = if main.rank() == 0 && main.wires(1) > 0 { names(key)? } else { Vec::new() };
+    let mut links = links.into_iter();
     loop {
-        // Nothing more to measure: no name.
-        let name = agree(main, names.next().unwrap_or_default().as_bytes()).map_err(failed)?;
-        let name = String::from_utf8_lossy(&name).into_owned();
-        if name.is_empty() {
-            return Ok(());
-        }
-        match Pair::meet(main, key, &name)? {
-            Some(pair) => each(&name, &pair.endpoint)?,
-            None if main.rank() == 0 => {
-                eprintln!(
-                    "weft: {name} is left out: rank 1 does not answer over it; see `weft links`"
-                );
+        // Rank 0 says which; nothing means that there is no other.
+        let link = match main.rank() {
+            0 => {
+                let link = links.next().unwrap_or_default();
+                main.send(1, TAG, link.as_bytes()).map_err(failed)?;
+                link
             }
-            None => {}
+            _ => String::from_utf8_lossy(&hear(main).map_err(failed)?).into_owned(),
+        };
+        if link.is_empty() {
+            return Ok(meetings);
         }
+        let port = Port::claim_any().map_err(failed)?;
+        let me = own(port.number()).map_err(failed)?;
+        main.send(1 - main.rank(), TAG, &me.encode()).map_err(failed)?;
+        let said = hear(main).map_err(failed)?;
+        let peer = Address::decode(&said).map_err(|e| CliError::Bench(e.to_string()))?;
+        meetings.push(Meeting { link, key, port, me, peer });
     }
 }
 
-/// What rank 0 says, at both.
-fn agree(main: &Endpoint, said: &[u8]) -> Result<Vec<u8>, Error> {
-    if main.rank() == 0 {
-        main.send(1, TAG, said)?;
-        return Ok(said.to_vec());
-    }
-    hear(main)
-}
-
+/// What the other rank says.
 fn hear(main: &Endpoint) -> Result<Vec<u8>, Error> {
-    let mut bytes = vec![0; NAME_MAX.max(weft_wire::ADDRESS_LEN)];
+    let mut bytes = vec![0; SAID_MAX];
     let len = main.recv(1 - main.rank(), TAG, &mut bytes)?.len;
     bytes.truncate(len);
     Ok(bytes)
 }
 
-/// Both ranks over one link.
-struct Pair {
-    endpoint: Endpoint,
-    // Kept as long as the endpoint, so that nobody else on the node has it.
-    _port: Port,
-}
-
-impl Pair {
-    /// Opens the link called `name` at rank 0, at rank 1 all of its kind, for which of them it
-    /// leads to is not known. `None` at both where they do not meet.
-    fn meet(main: &Endpoint, key: JobKey, name: &str) -> Result<Option<Pair>, CliError> {
-        let port = Port::claim_any().map_err(failed)?;
-        let me = own(port.number()).map_err(failed)?;
-        let wanted = if main.rank() == 0 { name } else { kind(name) };
-        let links = open(wanted, port.number(), key)?;
-        debug_assert!(main.rank() > 0 || links.len() <= 1, "a link is measured by itself");
-        // Who has no such link has no address there.
-        let said: &[u8] = if links.is_empty() { &[] } else { &me.encode() };
-        main.send(1 - main.rank(), TAG, said).map_err(failed)?;
-        let peer = Address::decode(&hear(main).map_err(failed)?).ok();
-        let (Some(peer), false) = (peer, links.is_empty()) else { return Ok(None) };
-        let endpoint = join(main, key, (&me, &peer), links).map_err(failed)?;
+impl Meeting {
+    /// Opens the link at rank 0, at rank 1 all of its kind, for which of them it leads to is not
+    /// known. `None` at both where the two do not meet, which takes them the same time.
+    ///
+    /// # Errors
+    /// When a setting cannot be read, or threads are short.
+    pub(super) fn begin(&self, rank: u32) -> Result<Option<Endpoint>, CliError> {
         let until = now_ns() + MEET_NS;
-        while main.rank() == 0 && endpoint.wires(1) == 0 && now_ns() < until {
-            endpoint.progress();
-            std::thread::yield_now();
+        let wanted = if rank == 0 { &self.link } else { kind(&self.link) };
+        let links = open(wanted, self.port.number(), self.key)?;
+        debug_assert!(rank > 0 || links.len() <= 1, "a link is measured by itself");
+        let endpoint = match links.is_empty() {
+            true => None,
+            false => Some(self.join(rank, links).map_err(failed)?),
+        };
+        let is_met = || endpoint.as_ref().is_some_and(|endpoint| endpoint.wires(1 - rank) > 0);
+        while !is_met() && now_ns() < until {
+            if let Some(endpoint) = &endpoint {
+                endpoint.progress();
+            }
+            std::thread::sleep(Duration::from_micros(100));
         }
-        let met = agree(main, &[u8::from(endpoint.wires(1) > 0)]).map_err(failed)?;
-        Ok((met == [1]).then_some(Pair { endpoint, _port: port }))
+        if is_met() {
+            return Ok(endpoint);
+        }
+        if rank == 0 {
+            let link = &self.link;
+            eprintln!("weft: {link} is left out: rank 1 does not answer over it; see `weft links`");
+        }
+        Ok(None)
     }
-}
 
-fn join(
-    main: &Endpoint,
-    key: JobKey,
-    (me, peer): (&Address, &Address),
-    links: Vec<Box<dyn Link>>,
-) -> Result<Endpoint, Error> {
-    let options = ContextOptions::from_env()?;
-    let (rank, other) = (PeerId(main.rank()), PeerId(1 - main.rank()));
-    let mut device = Ether::on_links(*me, key, options.protocol, links);
-    device.associate(other, peer)?;
-    let nodes = if rank.0 == 0 { [me.node, peer.node] } else { [peer.node, me.node] };
-    let place = Place { rank, size: 2, on_node: 1 };
-    Endpoint::new(Context::on_device(Box::new(device), place, options.spin_ns)?.located(&nodes))
+    fn join(&self, rank: u32, links: Vec<Box<dyn Link>>) -> Result<Endpoint, Error> {
+        let options = ContextOptions::from_env()?;
+        let mut device = Ether::on_links(self.me, self.key, options.protocol, links);
+        device.associate(PeerId(1 - rank), &self.peer)?;
+        let (me, peer) = (self.me.node, self.peer.node);
+        let nodes = if rank == 0 { [me, peer] } else { [peer, me] };
+        let place = Place { rank: PeerId(rank), size: 2, on_node: 1 };
+        let context = Context::on_device(Box::new(device), place, options.spin_ns)?;
+        Endpoint::new(context.located(&nodes))
+    }
 }
 
 /// The kind of the link called `name`.
