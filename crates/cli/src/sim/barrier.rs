@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use weft::collective::{Algorithm, LogP};
-use weft_sim::barrier::{self, BarrierError, Options, Report};
+use weft::group::{Way, WayError};
+use weft_sim::barrier::{self, BOARD_US, BarrierError, Options, Report};
 
 use crate::CliError;
 use crate::output::{Table, json_line, progress_wanted};
@@ -19,12 +20,20 @@ const POINTS_MAX: u32 = 24;
 #[derive(clap::Args, Debug)]
 pub struct BarrierArgs {
     /// Ranks, 1 to 16777216; with --svg, the largest number
-    #[arg(long, value_name = "N")]
+    #[arg(long, visible_alias = "ranks", value_name = "N")]
     nodes: u32,
-    /// dissemination[WAYS], treeK, nomialK, concurrent, sequencer; with -2net over two links; or
-    /// all of the usual ones
+    /// dissemination[WAYS], treeK, nomialK, concurrent, sequencer: with -2net over two links; any
+    /// way of real groups, as hierarchical-tree4 or shm; or all
     #[arg(long, default_value = "all", value_name = "A")]
     algorithm: String,
+    /// Ranks of a node, for ways by node: they share its links. To an algorithm over all, each
+    /// rank is on a node of its own
+    #[arg(long, default_value_t = 1, value_name = "K")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    per_node: u32,
+    /// What a node's board takes from an arrival, or its being opened, to the others seeing it, us
+    #[arg(long, default_value_t = BOARD_US, value_name = "US")]
+    board: f64,
     /// Microseconds to send, on the way, to receive, and between two frames of a link
     #[arg(long, default_value = "3,17.5,9.5,9", value_name = "o_s,L,o_r,g", value_parser = logp)]
     logp: LogP,
@@ -87,6 +96,12 @@ struct Line {
     device: &'static str,
     algorithm: String,
     ranks: u32,
+    /// Ranks that share a node's links, and how many nodes there are.
+    per_node: u32,
+    nodes: u32,
+    /// What the nodes go by, where there are several.
+    among: Option<String>,
+    board_us: f64,
     bytes: u64,
     time_us: Times,
     rank_min_us: f64,
@@ -101,10 +116,14 @@ struct Line {
 
 /// One simulated point.
 struct Point {
-    algorithm: Algorithm,
-    ranks: u32,
+    options: Options,
     report: Report,
-    model_us: f64,
+}
+
+impl Point {
+    fn among(&self) -> Option<String> {
+        (self.options.stations() > 1).then(|| self.options.algorithm().to_string())
+    }
 }
 
 /// Simulates and prints.
@@ -115,48 +134,43 @@ pub fn run(args: &BarrierArgs) -> Result<ExitCode, CliError> {
     if !(0.0..=100.0).contains(&args.loss) {
         return Err(CliError::Usage(format!("--loss {}: it is a percentage, 0 to 100", args.loss)));
     }
-    let algorithms = algorithms(args)?;
+    let ways = ways(args)?;
     let sizes = sizes(args);
-    let bar = progress((algorithms.len() * sizes.len()) as u64);
+    let bar = progress((ways.len() * sizes.len()) as u64);
     let mut points = Vec::new();
-    for &algorithm in &algorithms {
+    for &way in &ways {
         for &ranks in &sizes {
-            bar.set_message(format!("{algorithm} with {ranks}"));
-            let report = barrier::run(&options(args, algorithm, ranks)).map_err(|e| match e {
+            bar.set_message(format!("{way} with {ranks}"));
+            let options = options(args, way, ranks);
+            let report = barrier::run(&options).map_err(|e| match e {
                 BarrierError::Options(why) => CliError::Usage(why),
-                other => CliError::Bench(format!("{algorithm} with {ranks} ranks: {other}")),
+                other => CliError::Bench(format!("{way} with {ranks} ranks: {other}")),
             })?;
-            points.push(Point {
-                algorithm,
-                ranks,
-                report,
-                model_us: algorithm.cost(ranks, &args.logp),
-            });
+            points.push(Point { options, report });
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
     print(args, &points);
     if let Some(path) = &args.svg {
-        plot::svg(path, &[panel(args, &algorithms, &points)]).map_err(CliError::Bench)?;
+        plot::svg(path, &[panel(args, &ways, &points)]).map_err(CliError::Bench)?;
         eprintln!("weft: wrote {}", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn algorithms(args: &BarrierArgs) -> Result<Vec<Algorithm>, CliError> {
+fn ways(args: &BarrierArgs) -> Result<Vec<Way>, CliError> {
     if args.algorithm == "all" {
-        return Ok(Algorithm::USUAL.into_iter().filter(|a| a.links() <= args.links).collect());
+        let fits = Algorithm::USUAL.into_iter().filter(|a| a.links() <= args.links);
+        let by_node = fits.clone().filter(|_| args.per_node > 1);
+        return Ok(fits.map(Way::Flat).chain(by_node.map(|a| Way::ByNode(Some(a)))).collect());
     }
-    let usage = |e: weft::collective::AlgorithmError| CliError::Usage(e.to_string());
-    let algorithm: Algorithm = args.algorithm.parse().map_err(usage)?;
-    if args.links == 2 && algorithm.links() == 1 {
-        // Dissemination and the sequencer make no use of a second link.
-        if let Ok(both) = format!("{algorithm}-2net").parse() {
-            return Ok(vec![both]);
-        }
+    let way: Way = args.algorithm.parse().map_err(|e: WayError| CliError::Usage(e.to_string()))?;
+    // Dissemination and the sequencer make no use of a second link.
+    match format!("{way}-2net").parse() {
+        Ok(both) if args.links == 2 => Ok(vec![both]),
+        _ => Ok(vec![way]),
     }
-    Ok(vec![algorithm])
 }
 
 fn sizes(args: &BarrierArgs) -> Vec<u32> {
@@ -169,9 +183,11 @@ fn sizes(args: &BarrierArgs) -> Vec<u32> {
     sizes
 }
 
-fn options(args: &BarrierArgs, algorithm: Algorithm, ranks: u32) -> Options {
+fn options(args: &BarrierArgs, way: Way, ranks: u32) -> Options {
     let usual = if ranks > 100_000 { 1 } else { 100 };
     Options {
+        per_node: args.per_node,
+        board_us: args.board,
         jitter_us: args.jitter,
         hub: args.hub,
         loss: (args.loss * 10_000.0) as u32,
@@ -179,7 +195,7 @@ fn options(args: &BarrierArgs, algorithm: Algorithm, ranks: u32) -> Options {
         repeats: args.repeats.unwrap_or(usual),
         patience_us: args.patience,
         seed: args.seed,
-        ..Options::new(algorithm, ranks, args.logp)
+        ..Options::new(way, ranks, args.logp)
     }
 }
 
@@ -199,20 +215,24 @@ fn print(args: &BarrierArgs, points: &[Point]) {
         "frames",
         "repairs",
         "collisions",
+        "per node",
+        "among",
     ];
-    let rows = points.iter().map(|Point { algorithm, ranks, report: r, model_us }| {
-        let us = |v: f64| format!("{v:.1}");
+    let rows = points.iter().map(|point| {
+        let (Point { options, report: r }, us) = (point, |v: f64| format!("{v:.1}"));
         vec![
-            algorithm.to_string(),
-            ranks.to_string(),
+            options.way.to_string(),
+            options.ranks.to_string(),
             us(r.mean_us),
             us(r.min_us),
             us(r.max_us),
             us(r.skew_us),
-            us(*model_us),
+            us(options.model_us()),
             r.frames.to_string(),
             r.repairs.to_string(),
             r.collisions.to_string(),
+            options.per_station().to_string(),
+            point.among().unwrap_or_else(|| "-".into()),
         ]
     });
     if args.csv {
@@ -226,39 +246,47 @@ fn print(args: &BarrierArgs, points: &[Point]) {
 }
 
 fn line(point: &Point) -> Line {
-    let Point { algorithm, ranks, report: r, model_us } = point;
+    let Point { options, report: r } = point;
     Line {
         bench: "sim-barrier",
         device: "sim",
-        algorithm: algorithm.to_string(),
-        ranks: *ranks,
+        algorithm: options.way.to_string(),
+        ranks: options.ranks,
+        per_node: options.per_station(),
+        nodes: options.stations(),
+        among: point.among(),
+        board_us: options.board_us,
         bytes: 0,
         time_us: Times { min: r.least_us, p50: r.p50_us, p99: r.p99_us, mean: r.mean_us },
         rank_min_us: r.min_us,
         rank_max_us: r.max_us,
         exit_skew_us: r.skew_us,
         span_us: r.span_us,
-        model_us: *model_us,
+        model_us: options.model_us(),
         frames: r.frames,
         repairs: r.repairs,
         collisions: r.collisions,
     }
 }
 
-fn panel(args: &BarrierArgs, algorithms: &[Algorithm], points: &[Point]) -> Panel {
+fn panel(args: &BarrierArgs, ways: &[Way], points: &[Point]) -> Panel {
     let LogP { o_s, l, o_r, g } = args.logp;
     let wire = if args.hub { "one wire" } else { "a switch" };
-    let curves = algorithms.iter().map(|algorithm| Curve {
-        label: algorithm.to_string(),
-        bold: false,
+    let nodes = match args.per_node {
+        1 => String::new(),
+        ranks => format!("; by node {ranks} ranks, board {} us", args.board),
+    };
+    let curves = ways.iter().map(|way| Curve {
+        label: way.to_string(),
+        bold: matches!(way, Way::ByNode(_)),
         points: points
             .iter()
-            .filter(|p| p.algorithm == *algorithm)
-            .map(|p| (u64::from(p.ranks), p.report.mean_us.max(0.001)))
+            .filter(|p| p.options.way == *way)
+            .map(|p| (u64::from(p.options.ranks), p.report.mean_us.max(0.001)))
             .collect(),
     });
     Panel {
-        title: format!("Barrier over {wire}: o_s {o_s}, L {l}, o_r {o_r}, g {g} us"),
+        title: format!("Barrier over {wire}: o_s {o_s}, L {l}, o_r {o_r}, g {g} us{nodes}"),
         what: What::Barrier,
         curves: curves.collect(),
     }

@@ -97,7 +97,9 @@ fn a_barrier_as_comma_separated_values_has_a_heading_and_as_many_cells_in_each_r
     assert_eq!(rows.len(), 1 + barriers("--nodes 16 --repeats 5").len());
     for row in &rows[1..] {
         assert_eq!((row.len(), row[1]), (rows[0].len(), "16"), "{text}");
-        assert!(row[2..].iter().all(|cell| cell.parse::<f64>().is_ok()), "{text}");
+        let (among, numbers) = row[2..].split_last().unwrap();
+        assert!(numbers.iter().all(|cell| cell.parse::<f64>().is_ok()), "{text}");
+        assert_eq!(*among, row[0], "an algorithm over all goes by itself");
     }
 }
 
@@ -132,7 +134,36 @@ fn two_links_bring_the_algorithms_that_spread_over_both() {
     }
     let few = "--nodes 8 --links 2 --repeats 2 --algorithm";
     assert_eq!(names(&format!("{few} tree4")), ["tree4-2net"]);
+    assert_eq!(names(&format!("{few} hierarchical-tree4")), ["hierarchical-tree4-2net"]);
+    assert_eq!(names(&format!("{few} shm --per-node 8")), ["shm"]);
     assert_eq!(names(&format!("{few} dissemination")), ["dissemination"]);
+}
+
+#[test]
+fn ranks_that_share_nodes_go_by_node_and_bring_these_ways_to_all_others() {
+    let all = barriers("--nodes 32 --per-node 4 --repeats 2");
+    let by_node = |line: &&serde_json::Value| number(line, "per_node") == 4.0;
+    assert_eq!(all.iter().filter(by_node).count() * 2, all.len(), "each algorithm goes both ways");
+    for line in &all {
+        let name = line["algorithm"].as_str().unwrap();
+        let (among, nodes) = match name.strip_prefix("hierarchical-") {
+            Some(among) => (among, 8),
+            None => (name, 32),
+        };
+        assert_eq!((&line["among"], &line["nodes"]), (&among.into(), &nodes.into()), "{line}");
+    }
+    for name in ["nomial4", "sequencer", "hierarchical-dissemination3", "hierarchical-tree4"] {
+        assert!(all.iter().any(|line| line["algorithm"] == name), "no {name}");
+    }
+    let one = |arguments: &str| barriers(&format!("--nodes 32 --algorithm {arguments}")).remove(0);
+    let free = one("hierarchical --per-node 4 --logp 1,20,0.01,0.01");
+    assert_eq!(
+        (&free["algorithm"], &free["among"]),
+        (&"hierarchical".into(), &"concurrent".into())
+    );
+    let node = one("shm --per-node 32 --board 0.5");
+    assert_eq!((&node["among"], &node["nodes"]), (&serde_json::Value::Null, &1.into()));
+    assert_eq!((number(&node, "span_us"), number(&node, "frames")), (1.0, 0.0));
 }
 
 #[test]
@@ -165,6 +196,10 @@ fn wrong_use_of_a_simulated_barrier_is_answered_by_what_is_possible() {
         ("--nodes 8 --logp 1,2,3", "3,17.5,9.5,9"),
         ("--nodes 8 --work=-1", "microseconds from 0"),
         ("--nodes 8 --loss 101", "0 to 100"),
+        ("--nodes 8 --per-node 0", "--per-node"),
+        ("--nodes 8 --board=-1", "microseconds from 0"),
+        ("--nodes 8 --per-node 7 --algorithm shm", "go by hierarchical"),
+        ("--nodes 8 --algorithm hierarchical-tree", "tree2 to tree64"),
         ("--nodes 8 --repeats 0", "at least one barrier"),
         ("--nodes 8 --json --csv", "--csv"),
         ("", "--nodes"),

@@ -5,69 +5,28 @@
 //! frame arrives `L` later, and to receive it takes `o_r`, at once, by interrupt, whatever the
 //! processor does. Frames on one link are at least `g` apart in each direction. Frames go through a
 //! switch, which holds nobody up, or over one shared wire.
+//!
+//! Where ranks share a node they meet on its board ([`Meeting`]): some time after the last of them
+//! has arrived its first rank goes on, to the barrier of the first ones; when that is over it
+//! leaves, and the others as much later. Interrupts are taken by the first rank's processor.
 
 mod host;
 mod hub;
+mod machine;
+mod options;
 
 use hdrhistogram::Histogram;
-use weft::collective::{Algorithm, LogP, Mark, Target};
+use weft::collective::{Algorithm, Arrival, Barrier, Mark, Meeting, Target};
 
 use crate::queue::{Ns, Queue};
 use crate::rng::Rng;
-use host::{Host, Sending};
+use host::{Host, Sending, Stay};
 use hub::{Frame, Hub, Outcome, Ruling};
-
-/// More stations than this were never allowed on one Ethernet.
-const HUB_MAX: u32 = 1024;
+pub use machine::Machine;
+pub use options::{BOARD_US, Options};
 
 /// A run that takes so many events for each frame of a run without faults does not end.
 const EVENTS_EACH: u64 = 10_000;
-
-/// What is simulated.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How.
-    pub algorithm: Algorithm,
-    /// By how many.
-    pub ranks: u32,
-    /// Costs, in microseconds.
-    pub logp: LogP,
-    /// A frame takes up to so much longer, microseconds: evenly spread.
-    pub jitter_us: f64,
-    /// One shared half-duplex wire instead of a switch.
-    pub hub: bool,
-    /// Of a million frames so many are lost, and so many arrive twice.
-    pub loss: u32,
-    /// See [`Options::loss`].
-    pub duplication: u32,
-    /// Work between two barriers, microseconds.
-    pub work_us: f64,
-    /// Barriers one after the other.
-    pub repeats: u32,
-    /// How long a rank waits before it asks, microseconds; twice as long each time.
-    pub patience_us: f64,
-    /// Of all that is random.
-    pub seed: u64,
-}
-
-impl Options {
-    /// One barrier that all enter at once, without faults.
-    pub fn new(algorithm: Algorithm, ranks: u32, logp: LogP) -> Options {
-        Options {
-            algorithm,
-            ranks,
-            logp,
-            jitter_us: 0.0,
-            hub: false,
-            loss: 0,
-            duplication: 0,
-            work_us: 0.0,
-            repeats: 1,
-            patience_us: 10_000.0,
-            seed: 1,
-        }
-    }
-}
 
 /// Why nothing was simulated, or what went wrong.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -125,8 +84,9 @@ pub struct Report {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Enter { rank: u32 },
+    Gathered { station: u32 },
     Arrive { from: u32, to: u32, number: u32, mark: Mark, link: u8 },
-    Impatient { rank: u32, number: u32, tries: u8 },
+    Impatient { station: u32, number: u32, tries: u8 },
     Wire { station: u32 },
     Settled,
 }
@@ -136,28 +96,22 @@ enum Event {
 /// # Errors
 /// When an option makes no sense, or the algorithm breaks its promise.
 pub fn run(options: &Options) -> Result<Report, BarrierError> {
-    check(options)?;
-    let mut run = Run::new(options);
-    run.go()?;
-    Ok(run.report())
+    run_with(options, Barrier::new)
 }
 
-fn check(options: &Options) -> Result<(), BarrierError> {
-    let wrong = |why: String| Err(BarrierError::Options(why));
-    let LogP { o_s, l, o_r, g } = options.logp;
-    let times = [o_s, l, o_r, g, options.jitter_us, options.work_us, options.patience_us];
-    if times.iter().any(|t| !(0.0..=1e9).contains(t)) {
-        return wrong("every time must be a number of microseconds from 0 to 1e9".into());
-    }
-    match options.ranks {
-        0 => wrong("a barrier needs at least one rank".into()),
-        n if options.hub && n > HUB_MAX => {
-            wrong(format!("{n} stations on one wire: Ethernet allows {HUB_MAX}; leave out --hub"))
-        }
-        n if n > 1 << 24 => wrong(format!("{n} ranks: the limit is {}", 1 << 24)),
-        _ if options.repeats == 0 => wrong("at least one barrier must be simulated".into()),
-        _ => Ok(()),
-    }
+/// As [`run`], by machines that `make` makes: of an algorithm, for a rank of so many. They are
+/// those of the first rank of each station.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with<M: Machine>(
+    options: &Options,
+    make: impl Fn(Algorithm, u32, u32) -> M,
+) -> Result<Report, BarrierError> {
+    options.check()?;
+    let mut run = Run::new(options, make);
+    run.go()?;
+    Ok(run.report())
 }
 
 /// Microseconds as simulated time.
@@ -175,9 +129,13 @@ struct Round {
     last_exit: Ns,
 }
 
-struct Run<'a> {
+struct Run<'a, M> {
     options: &'a Options,
-    hosts: Vec<Host>,
+    /// Ranks of a station, but for the last one, which may have fewer.
+    per_station: u32,
+    hosts: Vec<Host<M>>,
+    /// By rank.
+    stays: Vec<Stay>,
     rounds: Vec<Round>,
     queue: Queue<Event>,
     hub: Option<Hub>,
@@ -190,20 +148,27 @@ struct Run<'a> {
     report: Report,
 }
 
-impl<'a> Run<'a> {
-    fn new(options: &'a Options) -> Run<'a> {
-        let n = options.ranks;
-        let hosts = (0..n).map(|rank| Host::new(options.algorithm, rank, n)).collect();
+impl<'a, M: Machine> Run<'a, M> {
+    fn new(options: &'a Options, make: impl Fn(Algorithm, u32, u32) -> M) -> Run<'a, M> {
+        let (ranks, stations) = (options.ranks, options.stations());
+        let (algorithm, per_station) = (options.algorithm(), options.per_station());
+        let host = |station| {
+            let members = per_station.min(ranks - station * per_station);
+            let meeting = Meeting::new(members, stations == 1 && members > 1);
+            Host::new(make(algorithm, station, stations), meeting)
+        };
         let mut queue = Queue::new();
-        for rank in 0..n {
+        for rank in 0..ranks {
             queue.at(0, Event::Enter { rank });
         }
         Run {
             options,
-            hosts,
+            per_station,
+            hosts: (0..stations).map(host).collect(),
+            stays: (0..ranks).map(|_| Stay::default()).collect(),
             rounds: vec![Round::default(); options.repeats as usize],
             queue,
-            hub: options.hub.then(|| Hub::new(n)),
+            hub: options.hub.then(|| Hub::new(stations)),
             rng: Rng::new(options.seed),
             times: Histogram::new(3).expect("three digits are allowed"),
             sent: Vec::new(),
@@ -222,10 +187,13 @@ impl<'a> Run<'a> {
             }
             match event {
                 Event::Enter { rank } => self.enter(rank)?,
+                Event::Gathered { station } => self.begin(station)?,
                 Event::Arrive { from, to, number, mark, link } => {
                     self.arrive(from, to, u64::from(number), mark, link)?;
                 }
-                Event::Impatient { rank, number, tries } => self.impatient(rank, number, tries)?,
+                Event::Impatient { station, number, tries } => {
+                    self.impatient(station, number, tries)?;
+                }
                 Event::Wire { station } => self.on_wire(station),
                 Event::Settled => self.settled(),
             }
@@ -241,21 +209,76 @@ impl<'a> Run<'a> {
 
     fn enter(&mut self, rank: u32) -> Result<(), BarrierError> {
         let now = self.queue.now();
-        let host = &mut self.hosts[rank as usize];
-        if let Some(later) = host.begin(now) {
+        let station = rank / self.per_station;
+        let host = &mut self.hosts[station as usize];
+        if rank.is_multiple_of(self.per_station)
+            && let Some(later) = host.ends_work(now)
+        {
             self.queue.at(later, Event::Enter { rank });
             return Ok(());
         }
-        let sent = &mut self.sent;
-        host.barrier.enter(|target, number, mark| sent.push((target, number, mark)));
-        let number = host.barrier.number();
+        self.stays[rank as usize].enter(now);
+        let number = host.meeting.opened() + 1;
         let round = &mut self.rounds[number as usize - 1];
         round.entered += 1;
         round.last_entry = round.last_entry.max(now);
-        if self.lossy {
-            self.wait_patiently(rank, number as u32, 0);
+        let board = ns(self.options.board_us);
+        match (host.meeting.arrive(), host.meeting.members()) {
+            (Arrival::Waits, _) => Ok(()),
+            (Arrival::FirstGoesOn, 1) => self.begin(station),
+            (Arrival::FirstGoesOn, _) => {
+                self.queue.after(board, Event::Gathered { station });
+                Ok(())
+            }
+            // Each of two looks at the other's line.
+            (Arrival::Opens, 2) => self.open(station, None, now + board),
+            (Arrival::Opens, _) => self.open(station, Some(rank), now + board),
         }
-        self.after(rank, true)
+    }
+
+    /// All ranks of a station have arrived: it takes part in the barrier of the stations.
+    fn begin(&mut self, station: u32) -> Result<(), BarrierError> {
+        let host = &mut self.hosts[station as usize];
+        host.begins(self.queue.now());
+        let sent = &mut self.sent;
+        host.machine.enter(|target, number, mark| sent.push((target, number, mark)));
+        if self.lossy {
+            let number = host.machine.number() as u32;
+            self.wait_patiently(station, number, 0);
+        }
+        self.after(station, true)
+    }
+
+    /// All ranks of all stations have entered: `opener` leaves at `exit`, and the others of its
+    /// station when they have seen that; without one they have seen it already.
+    fn open(&mut self, station: u32, opener: Option<u32>, exit: Ns) -> Result<(), BarrierError> {
+        let meeting = &mut self.hosts[station as usize].meeting;
+        meeting.open();
+        let (number, members) = (meeting.opened(), meeting.members());
+        let first = station * self.per_station;
+        let seen = exit + ns(self.options.board_us);
+        for rank in first..first + members {
+            let at = if opener.is_some_and(|opener| opener != rank) { seen } else { exit };
+            self.leave(rank, number, at)?;
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, rank: u32, number: u64, exit: Ns) -> Result<(), BarrierError> {
+        let took = self.stays[rank as usize].leave(exit);
+        let _ = self.times.record(took);
+        let round = &mut self.rounds[number as usize - 1];
+        if round.entered < self.options.ranks {
+            return Err(BarrierError::Early { rank, number });
+        }
+        let first = if round.left == 0 { exit } else { round.first_exit.min(exit) };
+        round.first_exit = first;
+        round.last_exit = round.last_exit.max(exit);
+        round.left += 1;
+        if number < u64::from(self.options.repeats) {
+            self.queue.at(exit + ns(self.options.work_us), Event::Enter { rank });
+        }
+        Ok(())
     }
 
     fn arrive(
@@ -269,55 +292,43 @@ impl<'a> Run<'a> {
         let (o_r, g) = (ns(self.options.logp.o_r), ns(self.options.logp.g));
         let host = &mut self.hosts[to as usize];
         host.receive(self.queue.now(), link, o_r, g);
-        let was_inside = host.barrier.is_inside();
+        let was_inside = host.machine.is_inside();
         let sent = &mut self.sent;
-        host.barrier.take(from, number, mark, |t, number, mark| sent.push((t, number, mark)));
+        host.machine.take(from, number, mark, |t, number, mark| sent.push((t, number, mark)));
         if matches!(mark, Mark::AskEntered(_) | Mark::AskReleased) {
             self.report.repairs += self.sent.len() as u64;
         }
         self.after(to, was_inside)
     }
 
-    fn impatient(&mut self, rank: u32, number: u32, tries: u8) -> Result<(), BarrierError> {
-        let barrier = &mut self.hosts[rank as usize].barrier;
-        if !barrier.is_inside() || barrier.number() != u64::from(number) {
+    fn impatient(&mut self, station: u32, number: u32, tries: u8) -> Result<(), BarrierError> {
+        let machine = &mut self.hosts[station as usize].machine;
+        if !machine.is_inside() || machine.number() != u64::from(number) {
             return Ok(());
         }
         let sent = &mut self.sent;
-        barrier.ask(|target, number, mark| sent.push((target, number, mark)));
+        machine.ask(|target, number, mark| sent.push((target, number, mark)));
         self.report.repairs += self.sent.len() as u64;
-        self.wait_patiently(rank, number, tries.saturating_add(1));
-        self.after(rank, true)
+        self.wait_patiently(station, number, tries.saturating_add(1));
+        self.after(station, true)
     }
 
-    fn wait_patiently(&mut self, rank: u32, number: u32, tries: u8) {
+    fn wait_patiently(&mut self, station: u32, number: u32, tries: u8) {
         let patience = ns(self.options.patience_us) << tries.min(10);
-        self.queue.after(patience, Event::Impatient { rank, number, tries });
+        self.queue.after(patience, Event::Impatient { station, number, tries });
     }
 
-    /// Sends what the rank had to send, and sees whether it has left the barrier.
-    fn after(&mut self, rank: u32, was_inside: bool) -> Result<(), BarrierError> {
+    /// Sends what the station had to send, and sees whether it has left the barrier.
+    fn after(&mut self, station: u32, was_inside: bool) -> Result<(), BarrierError> {
         let mut sent = std::mem::take(&mut self.sent);
         for (target, number, mark) in sent.drain(..) {
-            self.send(rank, target, number as u32, mark);
+            self.send(station, target, number as u32, mark);
         }
         self.sent = sent;
-        let host = &mut self.hosts[rank as usize];
-        if was_inside && !host.barrier.is_inside() {
-            let number = host.barrier.number();
-            let (took, exit) = host.leave();
-            let _ = self.times.record(took);
-            let round = &mut self.rounds[number as usize - 1];
-            if round.entered < self.options.ranks {
-                return Err(BarrierError::Early { rank, number });
-            }
-            let first = if round.left == 0 { exit } else { round.first_exit.min(exit) };
-            round.first_exit = first;
-            round.last_exit = round.last_exit.max(exit);
-            round.left += 1;
-            if number < u64::from(self.options.repeats) {
-                self.queue.at(exit + ns(self.options.work_us), Event::Enter { rank });
-            }
+        let host = &mut self.hosts[station as usize];
+        if was_inside && !host.machine.is_inside() {
+            let exit = host.ends();
+            return self.open(station, Some(station * self.per_station), exit);
         }
         Ok(())
     }
@@ -347,7 +358,7 @@ impl<'a> Run<'a> {
         match target {
             Target::One { rank, link } => self.deliver(at, from, rank, number, mark, link),
             Target::All => {
-                for to in (0..self.options.ranks).filter(|&to| to != from) {
+                for to in (0..self.hosts.len() as u32).filter(|&to| to != from) {
                     self.deliver(at, from, to, number, mark, 0);
                 }
             }
@@ -398,7 +409,7 @@ impl<'a> Run<'a> {
         let ranks = f64::from(self.options.ranks);
         let repeats = f64::from(self.options.repeats);
         let mean =
-            |each: &dyn Fn(&Host) -> f64| us(self.hosts.iter().map(each).sum::<f64>() / ranks);
+            |each: &dyn Fn(&Stay) -> f64| us(self.stays.iter().map(each).sum::<f64>() / ranks);
         let over =
             |each: &dyn Fn(&Round) -> f64| us(self.rounds.iter().map(each).sum::<f64>() / repeats);
         let quantile = |q| us(self.times.value_at_quantile(q) as f64);
@@ -406,9 +417,9 @@ impl<'a> Run<'a> {
             least_us: us(self.times.min() as f64),
             p50_us: quantile(0.5),
             p99_us: quantile(0.99),
-            min_us: mean(&|h| h.shortest as f64),
-            mean_us: mean(&|h| h.total as f64 / repeats),
-            max_us: mean(&|h| h.longest as f64),
+            min_us: mean(&|stay| stay.shortest as f64),
+            mean_us: mean(&|stay| stay.total as f64 / repeats),
+            max_us: mean(&|stay| stay.longest as f64),
             skew_us: over(&|r| (r.last_exit - r.first_exit) as f64),
             span_us: over(&|r| (r.last_exit - r.last_entry) as f64),
             ..self.report

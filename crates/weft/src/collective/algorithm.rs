@@ -275,8 +275,8 @@ mod tests {
         for algorithm in Algorithm::USUAL {
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
         }
-        assert_eq!("nomial4".parse(), Ok(Algorithm::Nomial { arity: 4 }));
-        assert_eq!("dissemination3".parse(), Ok(Algorithm::Dissemination { ways: 3 }));
+        assert_eq!("nomial5".parse(), Ok(Algorithm::Nomial { arity: 5 }));
+        assert_eq!("dissemination64".parse(), Ok(Algorithm::Dissemination { ways: 64 }));
         for wrong in ["tree", "tree1", "tree65", "tree-2net", "sequencer-2net", "Tree2", "", "2"] {
             let error = wrong.parse::<Algorithm>().unwrap_err();
             assert!(error.to_string().contains("concurrent-2net"));

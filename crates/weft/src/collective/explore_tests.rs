@@ -129,6 +129,101 @@ fn steps_worked_out_beforehand_are_the_same() {
     }
 }
 
+/// A node whose members meet on a board, as one member of the exploration: that a member arrives
+/// is what can happen to it. Which one makes no difference: its first member goes on when all have
+/// arrived, and whoever is out can do nothing but arrive again.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Node {
+    meeting: Meeting,
+    first: Barrier,
+    /// A defect that has to be found: the first member goes on without waiting for the others.
+    hasty: bool,
+}
+
+impl Node {
+    /// Opens the board if the barrier of the first ones is over.
+    fn after(&mut self) {
+        if self.first.number() > self.meeting.opened() && !self.first.is_inside() {
+            self.meeting.open();
+        }
+    }
+}
+
+impl Member for Node {
+    type Key = Node;
+    type Frame = (u64, Mark);
+
+    fn key(&self) -> Node {
+        self.clone()
+    }
+
+    fn enter(&mut self, out: &mut Vec<(u32, (u64, Mark))>) {
+        let arrival = self.meeting.arrive();
+        let begins = match self.hasty {
+            true => self.first.number() == self.meeting.opened(),
+            false => arrival == Arrival::FirstGoesOn,
+        };
+        if begins {
+            Member::enter(&mut self.first, out);
+            self.after();
+        }
+    }
+
+    fn ask(&mut self, out: &mut Vec<(u32, (u64, Mark))>) {
+        Member::ask(&mut self.first, out);
+    }
+
+    fn take(&mut self, from: u32, frame: &(u64, Mark), out: &mut Vec<(u32, (u64, Mark))>) {
+        Member::take(&mut self.first, from, frame, out);
+        self.after();
+    }
+
+    /// The barrier that all its members have entered.
+    fn number(&self) -> u64 {
+        self.meeting.entered()
+    }
+
+    /// Whether none of its members may enter the next one: those out of this one may, so a node is
+    /// inside when all have arrived at a barrier that is not open.
+    fn is_inside(&self) -> bool {
+        self.meeting.entered() > self.meeting.opened()
+    }
+
+    fn is_question(frame: &(u64, Mark)) -> bool {
+        Barrier::is_question(frame)
+    }
+}
+
+/// Nodes with so many members each.
+fn nodes(name: &str, members: &[u32], hasty: bool) -> Vec<Node> {
+    let size = members.len() as u32;
+    let node = |(first, members): (Barrier, &u32)| Node {
+        meeting: Meeting::new(*members, size == 1),
+        first,
+        hasty,
+    };
+    ranks(name, size, true).into_iter().zip(members).map(node).collect()
+}
+
+#[test]
+fn no_run_of_nodes_with_boards_breaks_the_promise_or_gets_stuck() {
+    for name in ALL {
+        for (members, barriers) in [(&[2, 2][..], 3), (&[3, 1], 3), (&[2, 1, 2], 2)] {
+            let states = explore(nodes(name, members, false), &[], barriers);
+            assert!(states > 50, "{name} with {members:?}: only {states} states");
+        }
+        for members in [&[2, 3][..], &[2, 1, 2], &[1, 2, 1, 3]] {
+            run_with_two_faults(&nodes(name, members, false), &[], 2);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "but not all have entered it")]
+fn a_first_member_that_does_not_wait_for_its_node_is_found() {
+    explore(nodes("tree3", &[2, 2], true), &[], 2);
+}
+
 /// A barrier with a defect that has to be found.
 #[derive(Clone)]
 struct Broken {

@@ -6,6 +6,7 @@
 //! | `algorithm` | the barrier algorithms by name, and what they cost under LogP |
 //! | `steps` | the steps of one rank |
 //! | `barrier` | a rank's state in barrier after barrier, and the repair of lost frames |
+//! | `meeting` | how the ranks of one node meet in a barrier by node |
 //! | `broadcast` | reliable broadcast over datagrams |
 //! | `exchange` | reductions and exchanges of blocks: the rounds of one rank |
 //! | `order` | a group whose members deliver the same messages in the same order |
@@ -19,6 +20,7 @@ pub mod exchange;
 pub(crate) mod explore;
 #[cfg(test)]
 mod explore_tests;
+mod meeting;
 mod operator;
 pub mod order;
 #[cfg(test)]
@@ -28,5 +30,6 @@ mod steps;
 
 pub use algorithm::{Algorithm, AlgorithmError, Less, LogP, LogPError};
 pub use barrier::{Barrier, Mark, Target};
+pub use meeting::{Arrival, Meeting, have_all_arrived};
 pub use operator::{Element, Operator};
 pub use steps::{Step, Steps};

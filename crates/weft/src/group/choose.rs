@@ -23,6 +23,17 @@ pub enum Way {
     Shm,
 }
 
+impl Way {
+    /// The algorithm between all members, or the first ones of so many nodes: the one that it
+    /// names, or, where it names none, the one that costs least by the papers' formulas.
+    pub fn by_costs(self, nodes: u32, logp: &LogP) -> Algorithm {
+        match self {
+            Way::Flat(algorithm) | Way::ByNode(Some(algorithm)) => algorithm,
+            Way::Auto | Way::ByNode(None) | Way::Shm => cheapest(nodes, logp),
+        }
+    }
+}
+
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -97,7 +108,7 @@ impl Plan {
         }
         let chosen = match (way, logp) {
             (Way::ByNode(Some(algorithm)), _) => Some(algorithm),
-            (_, logp) => logp.map(|logp| cheapest(groups.len() as u32, logp)),
+            (_, logp) => logp.map(|logp| way.by_costs(groups.len() as u32, logp)),
         };
         let algorithm = chosen.unwrap_or(CANDIDATES[0]);
         // Among two, whatever the algorithm, each tells the other at best.

@@ -12,7 +12,7 @@ use weft_ring::Board;
 use super::heading::kind;
 use super::part::{Count, Part, Word, datagram, what};
 use super::team::{Outlet, Team};
-use crate::collective::Algorithm;
+use crate::collective::{Algorithm, have_all_arrived};
 
 #[derive(Clone, Debug)]
 enum Means {
@@ -103,7 +103,7 @@ impl Node {
                 }
             }
             Means::Board(board) => {
-                if board.arrive() < number * self.part.peers.len() as u64 {
+                if !have_all_arrived(board.arrive(), self.part.peers.len() as u64, number) {
                     return;
                 }
                 if self.alone {
@@ -163,7 +163,9 @@ impl Node {
     pub(super) fn is_gathered(&mut self, number: u64) -> bool {
         match &self.means {
             Means::Board(_) if self.alone => self.is_over(number),
-            Means::Board(board) => board.arrived() >= number * self.part.peers.len() as u64,
+            Means::Board(board) => {
+                have_all_arrived(board.arrived(), self.part.peers.len() as u64, number)
+            }
             Means::Awaited => false,
             Means::Datagrams => self.part.machine.is_awaited(),
         }
