@@ -4,13 +4,18 @@
 //! The network keeps every frame that was ever sent, and may deliver each at any time, as often as
 //! it likes, or never: no network does more. A state is the ranks and the set of frames sent.
 //!
-//! Who waits has always asked already, and has been answered by who could answer. That only adds to
-//! the frames that may be delivered or not, for questions change nobody's state, which is checked;
-//! so every run there is is among those that are gone through, and states are far fewer.
+//! Who waits has always asked already, and has been answered by who could answer; and whatever a
+//! rank asks in some run in a barrier, it has asked in all. That only adds to the frames that may
+//! be delivered or not, for questions change nobody's state, which is checked; so every run there
+//! is is among those that are gone through, and states are far fewer.
+
+mod set;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
+
+use set::{FRAMES, Set};
 
 /// The most ranks.
 const RANKS: usize = 6;
@@ -31,15 +36,33 @@ pub(crate) trait Member: Clone {
     /// The barrier that was entered last, and whether it waits in it.
     fn number(&self) -> u64;
     fn is_inside(&self) -> bool;
+    /// Where there are several ways that a barrier can go by: the last barrier that this member has
+    /// picked one for, and which.
+    fn goes_by(&self) -> Option<(u64, usize)> {
+        None
+    }
     /// Whether a frame asks for another one.
     fn is_question(frame: &Self::Frame) -> bool;
 }
 
+/// The promise: none has left a barrier that not all have entered; and none goes through one by
+/// another way than others do.
+fn check<'a, M: Member + 'a>(members: impl Iterator<Item = &'a M> + Clone, after: &dyn Debug) {
+    let entered = members.clone().map(M::number).min().unwrap_or(0);
+    let mut ways: Vec<(u64, usize)> = Vec::new();
+    for member in members {
+        let left = member.number() - u64::from(member.is_inside());
+        assert!(left <= entered, "left barrier {left}, but not all have entered it, {after:?}");
+        if let Some((number, way)) = member.goes_by() {
+            let other = ways.iter().find(|(others, other)| *others == number && *other != way);
+            assert!(other.is_none(), "barrier {number} by {way} and by {other:?}, {after:?}");
+            ways.push((number, way));
+        }
+    }
+}
+
 /// The members, by numbers that [`Explorer`] has given to what they were.
 type Places = [u16; RANKS];
-
-/// Some of the frames that the explorer has seen.
-type Set = u128;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct State {
@@ -52,7 +75,7 @@ struct State {
 enum Happening {
     Enter,
     Ask,
-    Deliver(u8),
+    Deliver(u16),
 }
 
 /// All that is known of the members: what a happening does to one is worked out once.
@@ -63,8 +86,10 @@ struct Explorer<M: Member> {
     members: Vec<Vec<M>>,
     places: Vec<HashMap<M::Key, u16>>,
     frames: Vec<(u32, u32, M::Frame)>,
-    numbers: HashMap<(u32, u32, M::Frame), u8>,
+    numbers: HashMap<(u32, u32, M::Frame), u16>,
     questions: Set,
+    /// By rank and barrier: all questions that it asks there in some run.
+    asked: Vec<Vec<Set>>,
     steps: HashMap<(u32, u16, Happening), (u16, Set)>,
     /// From these places all get through, however the ways there were.
     recovers: HashSet<Places>,
@@ -89,7 +114,8 @@ pub(crate) fn explore<M: Member>(
         places: (0..size).map(|_| HashMap::new()).collect(),
         frames: Vec::new(),
         numbers: HashMap::new(),
-        questions: 0,
+        questions: Set::default(),
+        asked: vec![vec![Set::default(); barriers as usize + 1]; size as usize],
         steps: HashMap::new(),
         recovers: HashSet::new(),
     };
@@ -97,9 +123,9 @@ pub(crate) fn explore<M: Member>(
     for (rank, member) in (0..).zip(members) {
         places[rank as usize] = explorer.place(rank, member);
     }
-    let sent = first
-        .iter()
-        .fold(0, |set, (from, to, frame)| set | explorer.bit(*from, *to, frame.clone()));
+    let sent = first.iter().fold(Set::default(), |set, (from, to, frame)| {
+        set | explorer.bit(*from, *to, frame.clone())
+    });
     explorer.explore(State { places, sent })
 }
 
@@ -114,13 +140,15 @@ impl<M: Member> Explorer<M> {
 
     fn bit(&mut self, from: u32, to: u32, frame: M::Frame) -> Set {
         let next = self.frames.len();
-        let number = *self.numbers.entry((from, to, frame.clone())).or_insert(next as u8);
+        let number = *self.numbers.entry((from, to, frame.clone())).or_insert(next as u16);
         if usize::from(number) == next {
-            assert!(next < 128, "too many different frames");
-            self.questions |= Set::from(M::is_question(&frame)) << next;
+            assert!(next < FRAMES, "too many different frames");
+            if M::is_question(&frame) {
+                self.questions |= Set::one(number);
+            }
             self.frames.push((from, to, frame));
         }
-        1 << number
+        Set::one(number)
     }
 
     fn member(&self, places: &Places, rank: u32) -> &M {
@@ -142,7 +170,12 @@ impl<M: Member> Explorer<M> {
                 member.take(from, &frame, &mut out);
             }
         }
-        let sent = out.into_iter().fold(0, |set, (to, frame)| set | self.bit(rank, to, frame));
+        let sent = out
+            .into_iter()
+            .fold(Set::default(), |set, (to, frame)| set | self.bit(rank, to, frame));
+        if happening == Happening::Ask {
+            self.asked[rank as usize][member.number() as usize] |= sent & self.questions;
+        }
         let result = (self.place(rank, member), sent);
         self.steps.insert((rank, place, happening), result);
         result
@@ -156,9 +189,8 @@ impl<M: Member> Explorer<M> {
     }
 
     /// The frames of a set, and whom they are for.
-    fn of(&self, set: Set) -> Vec<(u8, u32)> {
-        let known = (0..).zip(&self.frames);
-        known.filter(|(n, _)| set >> *n & 1 != 0).map(|(n, (_, to, _))| (n, *to)).collect()
+    fn of(&self, set: Set) -> Vec<(u16, u32)> {
+        set.iter().map(|number| (number, self.frames[usize::from(number)].1)).collect()
     }
 
     /// Those who wait ask, and are answered.
@@ -169,20 +201,19 @@ impl<M: Member> Explorer<M> {
                 self.happens(state, rank, Happening::Ask);
             }
         }
+        for rank in 0..self.size {
+            let number = self.member(&state.places, rank).number() as usize;
+            let asked = &self.asked[rank as usize][..=number];
+            state.sent = asked.iter().fold(state.sent, |sent, asked| sent | *asked);
+        }
         for (number, to) in self.of(state.sent & self.questions) {
             self.happens(state, to, Happening::Deliver(number));
         }
         assert_eq!(state.places, before, "a question has changed somebody");
     }
 
-    /// The promise: none has left a barrier that not all have entered.
-    fn check(&self, state: &State) {
-        let members = || (0..self.size).map(|rank| self.member(&state.places, rank));
-        let entered = members().map(M::number).min().unwrap_or(0);
-        for member in members() {
-            let left = member.number() - u64::from(member.is_inside());
-            assert!(left <= entered, "left barrier {left}, but not all have entered it");
-        }
+    fn check(&self, state: &State, when: &str) {
+        check((0..self.size).map(|rank| self.member(&state.places, rank)), &when);
     }
 
     fn may_enter(&self, state: &State, rank: u32) -> bool {
@@ -196,7 +227,7 @@ impl<M: Member> Explorer<M> {
         let mut way = Vec::new();
         while self.recovers.insert(state.places) {
             way.push(state.places);
-            state.sent = 0;
+            state.sent = Set::default();
             for rank in 0..self.size {
                 if self.may_enter(&state, rank) {
                     self.happens(&mut state, rank, Happening::Enter);
@@ -204,10 +235,11 @@ impl<M: Member> Explorer<M> {
             }
             for _ in 0..2 {
                 self.ask_all(&mut state);
-                for (number, to) in self.of(state.sent & !self.questions) {
+                for (number, to) in self.of(state.sent.without(self.questions)) {
                     self.happens(&mut state, to, Happening::Deliver(number));
                 }
             }
+            self.check(&state, "by asking");
             let through = |rank| {
                 let member = self.member(&state.places, rank);
                 !member.is_inside() && member.number() == self.barriers
@@ -223,8 +255,14 @@ impl<M: Member> Explorer<M> {
         self.ask_all(&mut start);
         let mut seen = HashSet::from([start]);
         let mut queue = VecDeque::from([start]);
-        while let Some(state) = queue.pop_front() {
-            self.check(&state);
+        while let Some(mut state) = queue.pop_front() {
+            // More may be known by now of what is asked.
+            let before = state;
+            self.ask_all(&mut state);
+            if state != before && !seen.insert(state) {
+                continue;
+            }
+            self.check(&state, "in a run");
             self.check_recovery(state);
             let mut all = Vec::new();
             for rank in 0..self.size {
@@ -232,12 +270,15 @@ impl<M: Member> Explorer<M> {
                     all.push((rank, Happening::Enter));
                 }
             }
-            for (number, to) in self.of(state.sent & !self.questions) {
+            for (number, to) in self.of(state.sent.without(self.questions)) {
                 all.push((to, Happening::Deliver(number)));
             }
             for (rank, happening) in all {
                 let mut next = state;
                 self.happens(&mut next, rank, happening);
+                if next == state {
+                    continue;
+                }
                 self.ask_all(&mut next);
                 if seen.insert(next) {
                     queue.push_back(next);
@@ -295,9 +336,7 @@ pub(crate) fn run<M: Member>(
             }
             continue;
         };
-        let entered = members.iter().map(M::number).min().unwrap_or(0);
-        let left = |m: &M| m.number() - u64::from(m.is_inside());
-        assert!(members.iter().all(|m| left(m) <= entered), "early, with {faults:?}");
+        check(members.iter(), &faults);
         for (to, frame) in out {
             let fault = faults.iter().find(|(number, _)| *number == frames);
             frames += 1;

@@ -3,11 +3,11 @@
 
 use weft_sys::clock::now_ns;
 
-use super::choose::{CANDIDATES, Plan};
+use super::choose::Plan;
 use super::heading::kind;
 use super::part::{Count, Part, Said, Word, what};
 use super::team::{Outlet, Team};
-use super::trial::{TELLER, Trial};
+use super::trial::Trial;
 use crate::collective::Barrier;
 
 /// See the module's page.
@@ -25,10 +25,10 @@ pub(super) struct Among {
 impl Among {
     /// Of the members `ranks`, if this process is one of them and not the only one.
     pub(super) fn new(team: &Team, ranks: &[u32], plan: &Plan) -> Option<Among> {
-        let trial = plan.tried.then(|| Trial::new(ranks[0] == team.rank));
-        let calm = if plan.tried { 0 } else { u64::MAX };
+        let trial = plan.tried.map(|pace| Trial::new(ranks[0] == team.rank, pace));
+        let calm = if plan.tried.is_some() { 0 } else { u64::MAX };
         let one = [plan.algorithm];
-        let algorithms = if plan.tried { &CANDIDATES[..] } else { &one };
+        let algorithms = plan.tried.map_or(&one[..], |pace| pace.candidates);
         let part = |(at, algorithm)| Part::new(team, ranks, algorithm, kind::BARRIER + at as u8);
         let parts: Option<Vec<Part>> = algorithms.iter().copied().enumerate().map(part).collect();
         Some(Among { parts: parts?, at: 0, calm, trial })
@@ -54,7 +54,7 @@ impl Among {
             return;
         }
         self.at = trial.enter();
-        let teller = &mut self.parts[TELLER];
+        let teller = &mut self.parts[trial.teller()];
         let two_wires = || teller.others.iter().all(|&peer| out.device.wires(peer) > 1);
         if let Some(word) = trial.tells(two_wires) {
             teller.word = word;
@@ -120,11 +120,24 @@ impl Among {
 }
 
 #[cfg(test)]
+impl Among {
+    /// Which of the candidates the last barrier goes, or went, by.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn trial(&mut self) -> Option<&mut Trial> {
+        self.trial.as_mut()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use weft_wire::{Address, PeerId};
 
     use super::*;
     use crate::group::Way;
+    use crate::group::trial::PACE;
     use crate::loopback::Loopback;
 
     #[test]
@@ -136,7 +149,7 @@ mod tests {
         let (mut scratch, mut long) = (Vec::new(), Vec::new());
         let (device, scratch, long) = (&mut device, &mut scratch, &mut long);
         let mut out = Outlet { device, team: &team, scratch, long, now_ns: 0 };
-        let (which, mut count) = (kind::BARRIER + TELLER as u8, Count::default());
+        let (which, mut count) = (kind::BARRIER + PACE.teller() as u8, Count::default());
         let word = |number| Word { what: what::RELEASED, number, slot: 3 };
         let choice = |among: &Among| among.trial.as_ref().unwrap().choice;
         among.enter(&mut out, &mut count);

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use weft_wire::PeerId;
 
 use super::patience::{LEAST_NS, LEAST_ON_NODE_NS};
+use super::trial::{PACE, Pace};
 use crate::collective::{Algorithm, AlgorithmError, LogP};
 
 /// How the members of a group tell each other that they have entered a barrier.
@@ -89,8 +90,8 @@ pub(super) const OVER_ONE: usize = 7;
 pub(crate) struct Plan {
     /// Between all members, or the first ones of each node.
     pub(super) algorithm: Algorithm,
-    /// All candidates are tried first; then it is the fastest, and not `algorithm`.
-    pub(super) tried: bool,
+    /// Candidates are tried first, at this pace; then it is the fastest, and not `algorithm`.
+    pub(super) tried: Option<&'static Pace>,
     /// The members of each node by their rank in the group, where the barrier goes by node.
     pub(super) by_node: Option<Vec<Vec<u32>>>,
     /// How long a member waits before it asks. Not the same at all members.
@@ -104,7 +105,7 @@ impl Plan {
         let one_node = groups.len() == 1 && !nodes.is_empty();
         let patience_ns = if one_node { LEAST_ON_NODE_NS } else { LEAST_NS };
         if let Way::Flat(algorithm) = way {
-            return Plan { algorithm, tried: false, by_node: None, patience_ns };
+            return Plan { algorithm, tried: None, by_node: None, patience_ns };
         }
         let chosen = match (way, logp) {
             (Way::ByNode(Some(algorithm)), _) => Some(algorithm),
@@ -112,7 +113,7 @@ impl Plan {
         };
         let algorithm = chosen.unwrap_or(CANDIDATES[0]);
         // Among two, whatever the algorithm, each tells the other at best.
-        let tried = chosen.is_none() && groups.len() > 2;
+        let tried = (chosen.is_none() && groups.len() > 2).then_some(&PACE);
         let several = way != Way::Auto || groups.len() < nodes.len();
         Plan { algorithm, tried, by_node: several.then_some(groups), patience_ns }
     }
@@ -120,7 +121,7 @@ impl Plan {
     /// A word that differs, most likely, where plans differ.
     pub(super) fn fingerprint(&self) -> u16 {
         let mut all = super::hash(0, self.algorithm.to_string().as_bytes());
-        all = super::hash(all, &[u8::from(self.by_node.is_some()), u8::from(self.tried)]);
+        all = super::hash(all, &[u8::from(self.by_node.is_some()), u8::from(self.tried.is_some())]);
         for node in self.by_node.iter().flatten() {
             for rank in node {
                 all = super::hash(all, &rank.to_le_bytes());
@@ -189,14 +190,14 @@ mod tests {
         let logp = LogP { o_s: 1.0, l: 20.0, o_r: 0.01, g: 0.01 };
         for logp in [None, Some(&logp)] {
             let said = Plan::new(Way::ByNode(Some(tree4)), &nodes, logp);
-            assert_eq!((said.algorithm, said.tried), (tree4, false));
+            assert_eq!((said.algorithm, said.tried), (tree4, None));
             assert_eq!(said.by_node, Some(by_node(&nodes)));
             let flat = Plan::new(Way::Flat(tree4), &nodes, logp);
             let found = Plan::new(Way::ByNode(None), &nodes, logp);
             assert_ne!(said.fingerprint(), flat.fingerprint());
             assert_ne!(said.fingerprint(), found.fingerprint());
         }
-        assert!(Plan::new(Way::ByNode(None), &nodes, None).tried);
+        assert!(Plan::new(Way::ByNode(None), &nodes, None).tried.is_some());
     }
 
     #[test]
@@ -229,7 +230,8 @@ mod tests {
         // Receiving costs next to nothing: all at once.
         let free = LogP { o_s: 1.0, l: 20.0, o_r: 0.01, g: 0.01 };
         assert_eq!(by(&free).algorithm, Algorithm::Concurrent { links: 1 });
-        assert!(!by(&free).tried && Plan::new(Way::Auto, &[1, 2, 3], None).tried);
-        assert!(!Plan::new(Way::Auto, &[1, 2], None).tried);
+        assert_eq!(by(&free).tried, None);
+        assert_eq!(Plan::new(Way::Auto, &[1, 2, 3], None).tried, Some(&PACE));
+        assert_eq!(Plan::new(Way::Auto, &[1, 2], None).tried, None);
     }
 }

@@ -12,35 +12,61 @@
 //! run).
 
 use super::choose::{CANDIDATES, OVER_ONE};
+use crate::collective::Algorithm;
 
-/// Barriers in a row by the same candidate; the first row finds out who hears multicast.
-const ROW: usize = 10;
+/// What is tried, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Pace {
+    /// The candidates: first so many over one wire, of which the last ends by a release of the
+    /// first member, which can tell the choice.
+    pub(super) candidates: &'static [Algorithm],
+    pub(super) over_one: usize,
+    /// Barriers in a row by the same candidate; the first row finds out who hears multicast.
+    pub(super) row: usize,
+    /// The first ones of a row are not counted: the barrier before was another's.
+    pub(super) skipped: usize,
+    /// So many barriers are timed together.
+    pub(super) span: usize,
+    /// Each candidate has so many rows, and between them all others have theirs: what else the
+    /// cores have to do changes. In all it has two spans at least.
+    pub(super) first_passes: usize,
+    pub(super) passes: usize,
+    /// So many barriers go by the first trial's choice. What the next one chooses holds four times
+    /// as long, and so on.
+    pub(super) calm: u64,
+    /// From so many trials on it is always the same.
+    pub(super) longest: u32,
+}
 
-/// The first ones of a row are not counted: the barrier before was another's.
-const SKIPPED: usize = 2;
+/// That of real groups. The first trial is short, for there will be a better one. Four barriers are
+/// timed together, for where ranks share cores, short and long ones take turns (measured: 9 and
+/// 34 us, by three nodes on two cores). In the end there is a trial in two million barriers.
+pub(super) const PACE: Pace = Pace {
+    candidates: &CANDIDATES,
+    over_one: OVER_ONE,
+    row: 10,
+    skipped: 2,
+    span: 4,
+    first_passes: 4,
+    passes: 8,
+    calm: 2000,
+    longest: 5,
+};
 
-/// Each candidate has so many rows, and between them all others have theirs: what else the cores
-/// have to do changes. A group's first trial is short, for there will be a better one.
-const PASSES: usize = 8;
-const FIRST_PASSES: usize = 4;
+/// The most times that are taken of a candidate.
+const TIMES: usize = PACE.passes * PACE.spans();
 
-/// So many barriers are timed together: where ranks share cores, short and long ones take turns
-/// (measured: 9 and 34 us, by three nodes on two cores).
-const SPAN: usize = 4;
+impl Pace {
+    /// Times that are taken in a row.
+    const fn spans(&self) -> usize {
+        (self.row - self.skipped) / self.span
+    }
 
-/// Times that are taken in a row, and of each candidate.
-const SPANS: usize = (ROW - SKIPPED) / SPAN;
-const TIMES: usize = PASSES * SPANS;
-
-/// So many barriers go by the first trial's choice. What the next one chooses holds four times as
-/// long, and so on.
-const CALM: u64 = 2000;
-
-/// From so many trials on it is always the same: once in two million barriers.
-const LONGEST: u32 = 5;
-
-/// The candidate that tells the choice, as it ends by a release of the first member.
-pub(super) const TELLER: usize = OVER_ONE - 1;
+    /// The candidate that tells the choice.
+    pub(super) const fn teller(&self) -> usize {
+        self.over_one - 1
+    }
+}
 
 /// In place of a choice: candidates over two wires are tried as well.
 const TWO_WIRES: u32 = u32::MAX;
@@ -48,6 +74,7 @@ const TWO_WIRES: u32 = u32::MAX;
 /// What is known of the candidates.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
+    pace: &'static Pace,
     /// Whether this process takes the time, and chooses.
     chooses: bool,
     /// Trials before this one.
@@ -65,12 +92,13 @@ pub(super) struct Trial {
 
 impl Trial {
     /// Before a group's first barrier.
-    pub(super) fn new(chooses: bool) -> Trial {
+    pub(super) fn new(chooses: bool, pace: &'static Pace) -> Trial {
         Trial {
+            pace,
             chooses,
             before: 0,
             entered: 0,
-            count: OVER_ONE,
+            count: pace.over_one,
             since_ns: 0,
             took_ns: [[0; TIMES]; CANDIDATES.len()],
             choice: None,
@@ -78,7 +106,7 @@ impl Trial {
     }
 
     fn passes(&self) -> usize {
-        if self.before == 0 { FIRST_PASSES } else { PASSES }
+        if self.before == 0 { self.pace.first_passes } else { self.pace.passes }
     }
 
     /// Rows of candidates.
@@ -86,31 +114,41 @@ impl Trial {
         self.passes() * self.count
     }
 
+    /// The candidate that tells the choice.
+    pub(super) fn teller(&self) -> usize {
+        self.pace.teller()
+    }
+
+    /// Its barriers, those of the first row included.
+    fn barriers(&self) -> usize {
+        self.pace.row * (self.rows() + 1)
+    }
+
     /// Which one a row goes by: the last of each pass is the teller, as is row 0.
     fn candidate(&self, row: usize) -> usize {
         match row {
-            0 => TELLER,
-            _ => (row - 1 + OVER_ONE) % self.count,
+            0 => self.teller(),
+            _ => (row - 1 + self.pace.over_one) % self.count,
         }
     }
 
     /// If all of its barriers are over: what so many further ones go by. The next trial follows
     /// them.
     pub(super) fn end(&mut self) -> Option<(usize, u64)> {
-        if self.entered < ROW * (self.rows() + 1) {
+        if self.entered < self.barriers() {
             return None;
         }
         // Who has not heard of the choice has heard from one who has left for good.
-        let choice = self.choice.unwrap_or(TELLER);
-        let calm = CALM << (2 * self.before.min(LONGEST));
-        *self = Trial { before: self.before + 1, ..Trial::new(self.chooses) };
+        let choice = self.choice.unwrap_or(self.teller());
+        let calm = self.pace.calm << (2 * self.before.min(self.pace.longest));
+        *self = Trial { before: self.before + 1, ..Trial::new(self.chooses, self.pace) };
         Some((choice, calm))
     }
 
     /// Enters its next barrier. Gives which candidate it goes by.
     pub(super) fn enter(&mut self) -> usize {
         self.entered += 1;
-        self.candidate((self.entered - 1) / ROW)
+        self.candidate((self.entered - 1) / self.pace.row)
     }
 
     /// What releases of the teller carry from the barrier on that has just been entered, if it is
@@ -123,28 +161,28 @@ impl Trial {
             // The choice before holds no more.
             return Some(0);
         }
-        if self.entered == ROW && two_wires() {
-            self.count = CANDIDATES.len();
+        if self.entered == self.pace.row && two_wires() {
+            self.count = self.pace.candidates.len();
             return Some(TWO_WIRES);
         }
-        (self.entered == ROW * (self.rows() + 1)).then(|| self.choose() as u32 + 1)
+        (self.entered == self.barriers()).then(|| self.choose() as u32 + 1)
     }
 
     /// Chooses the candidate whose faster half took least. The other half tells more of what else
     /// the cores had to do (measured, as above: by the median the choice was wrong twice to seven
     /// times as often).
     fn choose(&mut self) -> usize {
-        let times = self.passes() * SPANS;
+        let (times, teller) = (self.passes() * self.pace.spans(), self.teller());
         // The last span of the teller ends with the barrier that has just been entered.
-        self.took_ns[TELLER][times - 1] = self.took_ns[TELLER][times - 2];
+        self.took_ns[teller][times - 1] = self.took_ns[teller][times - 2];
         let choice = (0..self.count).min_by_key(|at| {
             let took_ns = &mut self.took_ns[*at][..times];
             took_ns.sort_unstable();
             took_ns[..times / 2].iter().sum::<u64>()
         });
-        let choice = choice.unwrap_or(TELLER);
+        let choice = choice.unwrap_or(teller);
         self.choice = Some(choice);
-        tracing::debug!("a group's barriers go by {}", CANDIDATES[choice]);
+        tracing::debug!("a group's barriers go by {}", self.pace.candidates[choice]);
         choice
     }
 
@@ -153,8 +191,8 @@ impl Trial {
         match word {
             // Between trials releases still carry the last choice.
             _ if self.entered == 0 => {}
-            TWO_WIRES => self.count = CANDIDATES.len(),
-            choice if (1..=CANDIDATES.len()).contains(&(choice as usize)) => {
+            TWO_WIRES => self.count = self.pace.candidates.len(),
+            choice if (1..=self.pace.candidates.len()).contains(&(choice as usize)) => {
                 self.choice = Some(choice as usize - 1);
             }
             _ => {}
@@ -165,19 +203,22 @@ impl Trial {
     #[inline]
     pub(super) fn is_timed(&self) -> bool {
         // Between trials, and in its first row, it does not.
-        if !self.chooses || self.entered <= ROW {
+        if !self.chooses || self.entered <= self.pace.row {
             return false;
         }
-        let done = (self.entered - 1) % ROW + 1;
-        done >= SKIPPED && (done - SKIPPED).is_multiple_of(SPAN)
+        let Pace { row, skipped, span, .. } = *self.pace;
+        let done = (self.entered - 1) % row + 1;
+        done >= skipped && (done - skipped).is_multiple_of(span)
     }
 
     /// It was then.
     pub(super) fn time(&mut self, now_ns: u64) {
-        let (row, done) = ((self.entered - 1) / ROW, (self.entered - 1) % ROW + 1);
-        if let Some(span) = ((done - SKIPPED) / SPAN).checked_sub(1) {
+        let at = self.entered - 1;
+        let (row, done) = (at / self.pace.row, at % self.pace.row + 1);
+        if let Some(span) = ((done - self.pace.skipped) / self.pace.span).checked_sub(1) {
             let pass = (row - 1) / self.count;
-            self.took_ns[self.candidate(row)][pass * SPANS + span] = now_ns - self.since_ns;
+            self.took_ns[self.candidate(row)][pass * self.pace.spans() + span] =
+                now_ns - self.since_ns;
         }
         self.since_ns = now_ns;
     }
@@ -189,14 +230,32 @@ impl Trial {
 }
 
 #[cfg(test)]
+impl Trial {
+    /// Trials before this one.
+    pub(super) fn before(&self) -> u32 {
+        self.before
+    }
+
+    /// Whatever the clock has said, this candidate was fastest.
+    pub(super) fn have_been_fastest(&mut self, candidate: usize) {
+        self.since_ns = 0;
+        for (at, took_ns) in self.took_ns.iter_mut().enumerate() {
+            took_ns.fill(1 + u64::from(at != candidate));
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    const TELLER: usize = PACE.teller();
 
     #[test]
     fn each_candidate_has_its_rows_and_the_teller_the_last_of_each_pass() {
         for count in [OVER_ONE, CANDIDATES.len()] {
-            for (before, passes) in [(0, FIRST_PASSES), (1, PASSES), (9, PASSES)] {
-                let trial = Trial { count, before, ..Trial::new(false) };
+            for (before, passes) in [(0, PACE.first_passes), (1, PACE.passes), (9, PACE.passes)] {
+                let trial = Trial { count, before, ..Trial::new(false, &PACE) };
                 let mut rows = vec![0; count];
                 (1..=trial.rows()).for_each(|row| rows[trial.candidate(row)] += 1);
                 assert_eq!(rows, vec![passes; count]);
@@ -239,13 +298,13 @@ mod tests {
     }
 
     fn both() -> [Trial; 2] {
-        [true, false].map(Trial::new)
+        [true, false].map(|chooses| Trial::new(chooses, &PACE))
     }
 
     #[test]
     fn the_fastest_is_found_and_a_later_trial_finds_another() {
         let mut both = both();
-        let mut held = CALM;
+        let mut held = PACE.calm;
         for (trial, fastest) in [(1, 4), (2, TELLER), (3, 0), (4, 0), (5, 5), (6, 1)] {
             assert_eq!(both[0].is_settled(), trial > 2);
             let end = go_through(&mut both, false, |at| if at == fastest { 900 } else { 1000 });
@@ -274,7 +333,7 @@ mod tests {
             // Of its spans every third takes very long.
             3 => {
                 slow.set(slow.get() + 1);
-                if slow.get().is_multiple_of(3 * SPAN) { 100_000 } else { 900 }
+                if slow.get().is_multiple_of(3 * PACE.span) { 100_000 } else { 900 }
             }
             _ => 1000,
         };

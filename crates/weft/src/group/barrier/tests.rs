@@ -1,7 +1,10 @@
 //! Every run of barriers by node, where the members of a node share no memory: the machine that
 //! real members have, on a device that only takes down what is sent.
 
+mod auto;
+
 use std::os::fd::RawFd;
+use std::rc::Rc;
 
 use weft_ring::Board;
 use weft_sys::buf::Buf;
@@ -15,10 +18,11 @@ use crate::group::Way;
 use crate::group::choose::Plan;
 use crate::group::heading::Heading;
 use crate::group::part::body;
+use crate::group::trial::Trial;
 
-/// Takes down datagrams; gives boards that are put here.
+/// Takes down datagrams; gives boards that are put here; so many wires lead to each peer.
 #[derive(Default)]
-pub(in crate::group) struct Paper(pub Vec<(u32, Vec<u8>)>, pub Vec<Board>);
+pub(in crate::group) struct Paper(pub Vec<(u32, Vec<u8>)>, pub Vec<Board>, pub usize);
 
 const NO_MESSAGES: &str = "a barrier sends datagrams only";
 
@@ -78,6 +82,10 @@ impl Device for Paper {
         true
     }
 
+    fn wires(&self, _peer: PeerId) -> usize {
+        self.2
+    }
+
     fn lend_board(&mut self, _group: u64, _peers: &[PeerId]) -> Result<Board, Error> {
         self.1.pop().ok_or_else(|| Error::os("sharing a board", "paper has no memory"))
     }
@@ -132,6 +140,18 @@ struct Hand {
     rank: u32,
     plan: u16,
     size: u32,
+    /// What the first member finds in each trial.
+    finds: Finds,
+}
+
+/// By trial; what comes after is as the last one.
+type Finds = Rc<[Finding]>;
+
+/// What a trial comes to: which candidate is fastest, and whether two wires lead to all.
+#[derive(Clone, Copy, Debug)]
+struct Finding {
+    fastest: usize,
+    two_wires: bool,
 }
 
 /// Frames, and whom they are for.
@@ -155,14 +175,31 @@ impl Hand {
     ) -> R {
         let mut team = Team::new(7, self.rank, (0..self.size).map(PeerId).collect());
         team.plan = self.plan;
-        let (mut paper, mut scratch, mut long) = (Paper::default(), Vec::new(), Vec::new());
+        let found = self.found();
+        let wires = 1 + usize::from(found.is_some_and(|found| found.two_wires));
+        let mut paper = Paper(Vec::new(), Vec::new(), wires);
+        let (mut scratch, mut long) = (Vec::new(), Vec::new());
         let (device, scratch, long) = (&mut paper, &mut scratch, &mut long);
         let mut outlet = Outlet { device, team: &team, scratch, long, now_ns };
         let result = f(&mut self.run, &mut outlet);
         // What it counts changes nothing.
         self.run.count = Count::default();
+        // What the clock has said is not the same in each run.
+        if let (Some(found), Some(trial)) = (self.found(), self.trial()) {
+            trial.have_been_fastest(found.fastest);
+        }
         out.append(&mut paper.0);
         result
+    }
+
+    fn trial(&mut self) -> Option<&mut Trial> {
+        self.run.among.as_mut()?.trial()
+    }
+
+    /// What the trial comes to that is, or comes next.
+    fn found(&mut self) -> Option<Finding> {
+        let at = self.trial()?.before() as usize;
+        self.finds.get(at).or(self.finds.last()).copied()
     }
 }
 
@@ -197,6 +234,11 @@ impl Member for Hand {
         self.run.is_inside()
     }
 
+    fn goes_by(&self) -> Option<(u64, usize)> {
+        let number = self.run.number - u64::from(self.run.stage == Stage::Gathering);
+        self.run.among.as_ref().map(|among| (number, among.at()))
+    }
+
     fn is_question(frame: &Vec<u8>) -> bool {
         let (heading, _) = Heading::read(frame).unwrap();
         [what::ASK_ENTERED, what::ASK_RELEASED, what::ASK_BOARD].contains(&heading.what)
@@ -211,14 +253,20 @@ fn members(way: &str, nodes: &[u64]) -> (Vec<Hand>, First) {
 /// The same, who ask only after so long.
 fn patient_members(way: &str, nodes: &[u64], patience_ns: u64) -> (Vec<Hand>, First) {
     let mut plan = Plan::new(way.parse::<Way>().unwrap(), nodes, None);
-    assert!(!plan.tried, "a trial has too many barriers");
+    assert_eq!(plan.tried, None, "its trial has too many barriers");
     plan.patience_ns = patience_ns;
+    members_of(&plan, nodes.len(), &Finds::default())
+}
+
+/// The same, so many, of a plan of which trials come to this.
+fn members_of(plan: &Plan, size: usize, finds: &Finds) -> (Vec<Hand>, First) {
     let (mut hands, mut first) = (Vec::new(), Vec::new());
-    let size = nodes.len() as u32;
+    let size = size as u32;
     for rank in 0..size {
         let mut team = Team::new(7, rank, (0..size).map(PeerId).collect());
         team.plan = plan.fingerprint();
-        let mut hand = Hand { run: Run::new(&team, &plan), rank, plan: team.plan, size };
+        let mut hand =
+            Hand { run: Run::new(&team, plan), rank, plan: team.plan, size, finds: finds.clone() };
         let mut out = Vec::new();
         hand.with(&mut out, |run, outlet| run.prepare(outlet));
         first.extend(out.into_iter().map(|(to, frame)| (rank, to, frame)));
@@ -262,7 +310,7 @@ fn no_run_by_node_breaks_the_promise_or_gets_stuck() {
     for among in AMONG {
         let way = format!("hierarchical-{among}");
         for (nodes, barriers) in
-            [(&[1, 1][..], 4), (&[1, 2, 1], 3), (&[1, 1, 2, 2], 2), (&[1, 2, 1, 3, 2], 1)]
+            [(&[1, 1][..], 8), (&[1, 2, 1], 5), (&[1, 1, 2, 2], 4), (&[1, 2, 1, 3, 2], 2)]
         {
             let (hands, first) = members(&way, nodes);
             let states = explore(hands, &first, barriers);
