@@ -35,7 +35,7 @@ pub struct BarrierArgs {
     #[arg(long, default_value_t = BOARD_US, value_name = "US")]
     board: f64,
     /// Microseconds to send, on the way, to receive, and between two frames of a link
-    #[arg(long, default_value = "3,17.5,9.5,9", value_name = "o_s,L,o_r,g", value_parser = logp)]
+    #[arg(long, default_value = "3,17.5,9.5,9", value_name = "o_s,L,o_r,g")]
     logp: LogP,
     /// Links of each rank, 1 or 2: with 2, trees and concurrent spread over both
     #[arg(long, default_value_t = 1, value_name = "K")]
@@ -72,14 +72,6 @@ pub struct BarrierArgs {
     /// Draws each algorithm against the number of ranks, from 2 to --nodes
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-}
-
-pub(super) fn logp(text: &str) -> Result<LogP, String> {
-    let numbers: Result<Vec<f64>, _> = text.split(',').map(|n| n.trim().parse()).collect();
-    match numbers.as_deref() {
-        Ok(&[o_s, l, o_r, g]) => Ok(LogP { o_s, l, o_r, g }),
-        _ => Err("four numbers are wanted, as in 3,17.5,9.5,9".into()),
-    }
 }
 
 #[derive(Serialize)]

@@ -7,7 +7,6 @@ use weft::collective::LogP;
 use weft::collective::exchange::{Way, What};
 use weft_sim::exchange::{self, ExchangeError, Options, Report, UNIT};
 
-use super::barrier::logp;
 use crate::CliError;
 use crate::output::{Table, json_line};
 
@@ -34,7 +33,7 @@ pub struct CollectiveArgs {
     #[arg(long)]
     ordered: bool,
     /// Microseconds to send, on the way, to receive, and between two messages of a link
-    #[arg(long, default_value = "3,17.5,9.5,9", value_name = "o_s,L,o_r,g", value_parser = logp)]
+    #[arg(long, default_value = "3,17.5,9.5,9", value_name = "o_s,L,o_r,g")]
     logp: LogP,
     /// Microseconds that a further byte takes on a link; 0.08 is 100 Mb/s
     #[arg(long, default_value_t = 0.08, value_name = "US")]
