@@ -163,6 +163,11 @@ impl Job {
         self.number(&format!("@{rank} pid ")) as u32
     }
 
+    /// The processes of the first `count` ranks.
+    pub fn pids(&mut self, count: u32) -> Vec<u32> {
+        (0..count).map(|rank| self.rank(rank)).collect()
+    }
+
     /// Waits until the number in lines that begin so has grown by at least `by` from what it is
     /// now.
     pub fn grows(&mut self, start: &str, by: u64) {

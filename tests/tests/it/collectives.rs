@@ -57,7 +57,7 @@ fn the_death_of_one_ends_them_for_all() {
     for lab in [None, lab.as_ref()] {
         for victim in [1, 4] {
             let mut job = ranks(lab, 5, "3000");
-            let pids: Vec<u32> = (0..5).map(|rank| job.rank(rank)).collect();
+            let pids = job.pids(5);
             job.grows("@0 rounds", 5);
             signal(pids[victim], KILL);
             for rank in (0..5).filter(|rank| *rank != victim) {
@@ -102,7 +102,7 @@ fn broadcasts_go_on_past_a_receiver_that_is_late_or_dies() {
     let lab = Cluster::new(WEFT, "nodes=4");
     for lab in [None, lab.as_ref()] {
         let mut job = role(lab, 4, &["spread"], &[]);
-        let pids: Vec<u32> = (0..4).map(|rank| job.rank(rank)).collect();
+        let pids = job.pids(4);
         let go_on = |job: &mut Job, ranks: &[u32]| {
             // Several times: what is under way may be done without the one that is missing.
             for _ in 0..3 {
@@ -147,7 +147,7 @@ fn a_group_outlives_its_sequencers() {
     let lab = Cluster::new(WEFT, "nodes=3");
     for lab in [None, lab.as_ref()] {
         let mut job = role(lab, 4, &["outlive"], &[]);
-        let pids: Vec<u32> = (0..4).map(|rank| job.rank(rank)).collect();
+        let pids = job.pids(4);
         for victim in &pids[..2] {
             job.grows("@3 rounds", 20);
             job.grows("@2 rounds", 20);

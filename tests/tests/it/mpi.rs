@@ -134,7 +134,7 @@ fn the_ranks_of_a_machine_share_a_session_and_nothing_is_preloaded_unasked() {
 /// Starts three ranks that take steps, and waits until they do.
 fn stepping(run: &Run<'_>, mpi: &Mpi) -> (Job, Vec<u32>) {
     let mut job = run.start(&steps(mpi), &[]);
-    let pids = (0..run.ranks).map(|rank| job.rank(rank)).collect();
+    let pids = job.pids(run.ranks);
     job.grows("@0 steps ", 1);
     (job, pids)
 }

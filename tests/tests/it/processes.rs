@@ -370,7 +370,7 @@ fn nothing_is_left_of_a_job_that_is_ended_in_mid_flow() {
     for number in [INT, TERM, KILL] {
         let program = ["-n", "4", "--lab", "nodes=2,links=2", "--", RANK, "talk", "1000000"];
         let mut job = Job::start(WEFT, &program, &[]);
-        let ranks: Vec<u32> = (0..4).map(|rank| job.rank(rank)).collect();
+        let ranks = job.pids(4);
         for rank in 0..4 {
             job.says(&format!("@{rank} job"));
         }

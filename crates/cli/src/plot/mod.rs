@@ -48,9 +48,14 @@ impl What {
     }
 
     fn across(self) -> &'static str {
+        if self.grows_with_the_job() { "ranks" } else { "message size, bytes" }
+    }
+
+    /// Whether it is drawn against the number of ranks.
+    fn grows_with_the_job(self) -> bool {
         match self {
-            What::Latency | What::Bandwidth => "message size, bytes",
-            What::Barrier | What::Broadcast | What::Ordered => RANKS,
+            What::Latency | What::Bandwidth => false,
+            What::Barrier | What::Broadcast | What::Ordered => true,
         }
     }
 }
@@ -76,9 +81,6 @@ pub struct Panel {
     /// The curves in the legend's order.
     pub curves: Vec<Curve>,
 }
-
-/// What is drawn along the axis of those that grow with the job.
-const RANKS: &str = "ranks";
 
 const PANEL: (u32, u32) = (720, 520);
 const COLUMNS: usize = 2;
@@ -165,9 +167,9 @@ fn name_beside(area: &Area<'_>, curves: &[Curve]) -> Drawn {
 fn draw_chart(area: &Area<'_>, panel: &Panel, named: bool) -> Drawn {
     let points = || panel.curves.iter().flat_map(|c| c.points.iter().copied());
     let along = points().map(|p| p.0 as f64);
-    let x = match panel.what.across() {
-        RANKS => Axis::ranks(along),
-        _ => Axis::sizes(along),
+    let x = match panel.what.grows_with_the_job() {
+        true => Axis::ranks(along),
+        false => Axis::sizes(along),
     };
     let y = Axis::figures(points().map(|p| p.1));
     let mut chart = ChartBuilder::on(area)

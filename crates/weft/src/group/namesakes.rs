@@ -64,7 +64,7 @@ impl Process {
 
     /// Whether the barrier is over once a board has come that may be one of the group's.
     fn is_over(&mut self, slot: usize, board: Option<&Board>) -> bool {
-        self.paper.1.extend(board.cloned());
+        self.paper.boards.extend(board.cloned());
         self.groups.look(&mut self.paper);
         self.groups.has_ended(slot)
     }
@@ -102,10 +102,10 @@ fn whoever_has_made_a_board_closes_it_in_the_end_and_no_other() {
     for (nodes, is_maker) in [([2, 1, 1], true), ([1, 1, 1], false)] {
         let mut process = Process::new(&nodes, "auto");
         let board = board();
-        process.paper.1.push(board.clone());
+        process.paper.boards.push(board.clone());
         let slot = process.make();
         process.enter(slot);
-        assert!(process.paper.1.is_empty() && !board.is_closed());
+        assert!(process.paper.boards.is_empty() && !board.is_closed());
         process.groups.remove(&mut process.paper, slot).unwrap();
         assert_eq!(board.is_closed(), is_maker);
     }

@@ -2,13 +2,12 @@
 //! `stop`, or for ever where members may die. Rank 0 says how many; at the end each says a digest
 //! of all that was delivered, in order.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weft::group::{Group, GroupOptions};
 
 use super::{Failure, Rank};
 
-const PACE: Duration = Duration::from_millis(50);
 const STOP: u8 = 255;
 
 fn bytes(sender: u32, number: u64, max: usize) -> Vec<u8> {
@@ -50,10 +49,7 @@ pub fn cast(rank: &Rank, max: usize) -> Result<(), Failure> {
             }
             sum = digest(sum, delivery.sender, &delivery.bytes);
         }
-        if told.elapsed() >= PACE {
-            told = Instant::now();
-            rank.say(format_args!("rounds {number}"));
-        }
+        rank.say_at_pace(&mut told, format_args!("rounds {number}"));
         if stopped {
             rank.say(format_args!("digest {sum}"));
             rank.tell_counters();
@@ -85,10 +81,7 @@ pub fn outlive(rank: &Rank) -> Result<(), Failure> {
                 break;
             }
         }
-        if told.elapsed() >= PACE {
-            told = Instant::now();
-            rank.say(format_args!("rounds {number} digest {sum}"));
-        }
+        rank.say_at_pace(&mut told, format_args!("rounds {number} digest {sum}"));
     }
 }
 
@@ -103,10 +96,7 @@ pub fn spread(rank: &Rank, len: usize) -> Result<(), Failure> {
         if data != sent {
             return Err(format!("broadcast {number} is damaged").into());
         }
-        if told.elapsed() >= PACE {
-            told = Instant::now();
-            rank.say(format_args!("rounds {number}"));
-        }
+        rank.say_at_pace(&mut told, format_args!("rounds {number}"));
     }
     Ok(())
 }

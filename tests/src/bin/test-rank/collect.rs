@@ -8,8 +8,6 @@ use weft::remote::AtomicOp;
 
 use super::{Failure, Rank};
 
-const PACE: Duration = Duration::from_millis(50);
-
 fn value(rank: u32, at: usize, round: u64) -> u64 {
     u64::from(rank) * 1_000_003 + at as u64 * 7 + round
 }
@@ -131,10 +129,7 @@ pub fn collect(rank: &Rank, max: usize) -> Result<(), Failure> {
                 return Ok(());
             }
         }
-        if told.elapsed() >= PACE {
-            told = Instant::now();
-            rank.say(format_args!("rounds {number}"));
-        }
+        rank.say_at_pace(&mut told, format_args!("rounds {number}"));
         if stops[0] != 0 {
             rank.say(format_args!("complete {number}"));
             return Ok(());

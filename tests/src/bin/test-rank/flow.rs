@@ -3,18 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weft::endpoint::{Request, Tag};
 
-use super::{Failure, Rank};
+use super::{Failure, PACE, Rank};
 
 /// Bytes at the start of each message: its number, and how many there will be.
 const HEAD: usize = 16;
 /// While it is not known how many messages there will be.
 const OPEN: u64 = u64::MAX;
-/// Time between two words about how far it has come.
-const PACE: Duration = Duration::from_millis(50);
 
 /// The message of this number from this rank.
 fn message(from: u32, number: u64, len: usize, count: u64) -> Vec<u8> {
@@ -81,10 +79,7 @@ pub fn both_ways(rank: &Rank, window: u64, max: usize) -> Result<(), Failure> {
         count = count.min(said);
         e.wait(send)?;
         done += 1;
-        if told.elapsed() >= PACE {
-            told = Instant::now();
-            rank.say(format_args!("got {done}"));
-        }
+        rank.say_at_pace(&mut told, format_args!("got {done}"));
     }
     rank.say(format_args!("complete {done}"));
     rank.tell_counters();
@@ -125,10 +120,7 @@ pub fn one_way(rank: &Rank, max: usize) -> Result<(), Failure> {
             let status = e.recv(0, Tag::ANY, &mut into)?;
             until = check(&into[..status.len], 0, count)?;
             count += 1;
-            if told.elapsed() >= PACE {
-                told = Instant::now();
-                rank.say(format_args!("got {count}"));
-            }
+            rank.say_at_pace(&mut told, format_args!("got {count}"));
         }
     }
     rank.say(format_args!("complete {count}"));

@@ -11,6 +11,7 @@ mod talk;
 
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use weft::context::{Context, ContextOptions};
 use weft::endpoint::Endpoint;
@@ -18,6 +19,9 @@ use weft::wireup::Job;
 
 /// What goes wrong in a role.
 pub type Failure = Box<dyn std::error::Error>;
+
+/// Between two words of how far a rank is.
+pub const PACE: Duration = Duration::from_millis(50);
 
 /// A rank: its endpoint, and how it is spoken to.
 pub struct Rank {
@@ -55,6 +59,14 @@ impl Rank {
     /// Says something.
     pub fn say(&self, what: impl std::fmt::Display) {
         println!("@{} {what}", self.endpoint.rank());
+    }
+
+    /// Says something unless something was said a moment ago, which `told` keeps.
+    pub fn say_at_pace(&self, told: &mut Instant, what: impl std::fmt::Display) {
+        if told.elapsed() >= PACE {
+            *told = Instant::now();
+            self.say(what);
+        }
     }
 
     /// Waits for an order.

@@ -176,7 +176,7 @@ fn by_size(endpoint: &Endpoint, sizes: &[u64], costs: &mut Costs) -> Result<(), 
             .filter(|(shorter, _)| *shorter < bytes)
             .map(|(shorter, its_g)| (found.g - its_g) * 1000.0 / (bytes - shorter) as f64);
         before = Some((bytes, found.g));
-        costs.line("message", bytes, &found, per_byte_ns, None);
+        costs.line(Some(bytes), &found, per_byte_ns, None);
     }
     Ok(())
 }
@@ -200,13 +200,13 @@ impl Costs {
 
     /// Those of a datagram.
     fn add(&mut self, found: &Parameters, four: Option<Four>) {
-        self.line("datagram", DATAGRAM_LEN, found, None, four);
+        self.line(None, found, None, four);
     }
 
+    /// Those of a message of so many bytes, or of a datagram.
     fn line(
         &mut self,
-        mode: &'static str,
-        bytes: u64,
+        message: Option<u64>,
         found: &Parameters,
         per_byte_ns: Option<f64>,
         four: Option<Four>,
@@ -219,19 +219,19 @@ impl Costs {
                 device: link.map_or(self.device, |_| "ether"),
                 link,
                 ranks: link.map_or(self.ranks, |_| 2),
-                bytes,
-                mode,
+                bytes: message.unwrap_or(DATAGRAM_LEN),
+                mode: message.map_or("datagram", |_| "message"),
                 o_s_us: o_s,
                 l_us: l,
                 o_r_us: o_r,
                 g_us: g,
                 rtt_us: rtt,
                 per_byte_ns,
-                condition: (mode == "datagram").then(|| Conditions::of(&found.logp())),
+                condition: message.is_none().then(|| Conditions::of(&found.logp())),
                 four,
             });
         }
-        let size = if mode == "datagram" { mode.to_string() } else { size_text(bytes) };
+        let size = message.map_or("datagram".to_string(), size_text);
         let us = [o_s, l, o_r, g, rtt].map(digits);
         let slope = per_byte_ns.map_or(String::new(), digits);
         let over = link.unwrap_or(self.device).to_string();

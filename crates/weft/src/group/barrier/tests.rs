@@ -20,9 +20,14 @@ use crate::group::heading::Heading;
 use crate::group::part::body;
 use crate::group::trial::Trial;
 
-/// Takes down datagrams; gives boards that are put here; so many wires lead to each peer.
+/// Takes down datagrams; gives boards that are put here.
 #[derive(Default)]
-pub(in crate::group) struct Paper(pub Vec<(u32, Vec<u8>)>, pub Vec<Board>, pub usize);
+pub(in crate::group) struct Paper {
+    pub sent: Sent,
+    pub boards: Vec<Board>,
+    /// So many lead to each peer.
+    pub wires: usize,
+}
 
 const NO_MESSAGES: &str = "a barrier sends datagrams only";
 
@@ -78,20 +83,20 @@ impl Device for Paper {
     }
 
     fn datagram(&mut self, peer: PeerId, bytes: &[u8]) -> bool {
-        self.0.push((peer.0, bytes.to_vec()));
+        self.sent.push((peer.0, bytes.to_vec()));
         true
     }
 
     fn wires(&self, _peer: PeerId) -> usize {
-        self.2
+        self.wires
     }
 
     fn lend_board(&mut self, _group: u64, _peers: &[PeerId]) -> Result<Board, Error> {
-        self.1.pop().ok_or_else(|| Error::os("sharing a board", "paper has no memory"))
+        self.boards.pop().ok_or_else(|| Error::os("sharing a board", "paper has no memory"))
     }
 
     fn take_board(&mut self, _peer: PeerId, _group: u64) -> Option<Board> {
-        self.1.pop()
+        self.boards.pop()
     }
 
     fn poll(&mut self, _now_ns: u64) -> bool {
@@ -155,7 +160,7 @@ struct Finding {
 }
 
 /// Frames, and whom they are for.
-type Sent = Vec<(u32, Vec<u8>)>;
+pub(in crate::group) type Sent = Vec<(u32, Vec<u8>)>;
 
 /// The same, and whom they are from.
 type First = Vec<(u32, u32, Vec<u8>)>;
@@ -177,7 +182,7 @@ impl Hand {
         team.plan = self.plan;
         let found = self.found();
         let wires = 1 + usize::from(found.is_some_and(|found| found.two_wires));
-        let mut paper = Paper(Vec::new(), Vec::new(), wires);
+        let mut paper = Paper { wires, ..Paper::default() };
         let (mut scratch, mut long) = (Vec::new(), Vec::new());
         let (device, scratch, long) = (&mut paper, &mut scratch, &mut long);
         let mut outlet = Outlet { device, team: &team, scratch, long, now_ns };
@@ -188,7 +193,7 @@ impl Hand {
         if let (Some(found), Some(trial)) = (self.found(), self.trial()) {
             trial.have_been_fastest(found.fastest);
         }
-        out.append(&mut paper.0);
+        out.append(&mut paper.sent);
         result
     }
 
