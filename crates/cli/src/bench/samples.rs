@@ -55,11 +55,13 @@ impl Default for Samples {
 }
 
 /// Repeats `once` for `ms` milliseconds, after a tenth of that to warm up, and gives how long it
-/// takes. At least one sample is taken.
+/// takes. At least one sample is taken. The very first time, which may find the way to a peer, is
+/// no part of it, nor of what says how many times one sample is made of.
 ///
 /// # Errors
 /// The first error of `once`.
 pub fn repeat<E>(ms: u64, mut once: impl FnMut() -> Result<(), E>) -> Result<Spread, E> {
+    once()?;
     let start = now_ns();
     let warm_until = start + ms * 100_000;
     let mut warm: u64 = 0;

@@ -74,12 +74,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if contenders.is_empty() {
         return Err(CliError::Usage("no contender has such a name".into()));
     }
-    let ring = contenders.iter().any(|c| matches!(&c.means, Means::Floors(o) if o.contains(&RING)));
     let among = contenders.iter().any(|c| c.reach == Reach::Among);
     let mut arena = Arena {
         wide: if among { Some(wide(args.mtu)?) } else { None },
         pair: Crew::start(&place, &stop, if args.mpi { 0 } else { 2 }, true)?,
-        ring: Crew::start(&here, &stop, if ring { 32 } else { 0 }, false)?,
+        here: &here,
         place: &place,
         stop: &stop,
     };
@@ -120,8 +119,6 @@ const ONE_WAY: [(u32, &str); 2] = [(2, "rate --bytes 64"), (2, "barrier --work 0
 const CROWD: u32 = 32;
 /// The same of MPI programs.
 const MPI_BARRIER: [&str; 2] = ["barrier", "0"];
-
-const RING: Op = Op::FutexRing;
 
 fn plan(args: &Args) -> Plan {
     let sizes =
@@ -168,7 +165,7 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
         add("weft shm", within, weft("shm", &[], if full { &ALONE } else { &[] }));
     }
     if full {
-        add("futex ring", within, Means::Floors(vec![RING]));
+        add("futex ring", within, Means::Floors(vec![Op::FutexRing]));
         add("weft composite", within, weft("composite", &[], &[]));
         for (brand, means) in mpis() {
             let transport = if brand == Brand::OpenMpi { "sm" } else { "shm" };

@@ -41,10 +41,10 @@ const PIECES: usize = WORDS + OFFERS * 8;
 
 const HEADER: usize = PIECES + OFFERS * 8;
 
-/// How long a sender leaves the turn line alone for the answer. Measured with contexts: 60 to 100
+/// How long a sender leaves the turn line alone for the answer. Measured with contexts: 50 to 85
 /// ns take a third off a small message's round trip. Whoever is slower to answer loses nothing by
 /// it but the line.
-const HOLD_OFF_NS: u64 = 80;
+const HOLD_OFF_NS: u64 = 60;
 
 /// Spin-loop hints that are timed together.
 const HINTS: u64 = 128;
