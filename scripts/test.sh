@@ -51,6 +51,11 @@ aarch64() {
 }
 docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps; }
 
+# Most tests wait for one thing or another: a third of two processors is all that they use.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(nproc)))}
+# What would make the next build shorter only makes this one longer.
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
+
 step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets -- -D warnings
 # These are no test's dependency, but MPI programs in tests load them.
