@@ -16,7 +16,7 @@ demo: ## build, then an MPI program on a two-node virtual Ethernet: on Weft besi
 	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
 	@scripts/demo.sh
 
-test: ## format, lints, all tests, models, documentation: some 12 minutes on 2 cores
+test: ## format, lints, all tests, models, documentation: some 11 minutes on 2 cores
 	@scripts/setup.sh test mpi
 	@scripts/test.sh
 

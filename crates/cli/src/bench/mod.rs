@@ -5,6 +5,7 @@ pub mod crew;
 pub mod figure;
 pub mod floor;
 pub mod floors;
+pub mod load;
 mod native;
 pub mod place;
 pub mod samples;

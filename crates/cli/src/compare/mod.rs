@@ -16,6 +16,7 @@ use crate::bench::crew::Crew;
 use crate::bench::figure::{Figure, join_rounds};
 use crate::bench::floor::Op;
 use crate::bench::floors::progress;
+use crate::bench::load;
 use crate::bench::place::Place;
 use crate::interrupt::Interrupt;
 use crate::lab::{Lab, LabSpec, Options, Topology};
@@ -82,7 +83,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         place: &place,
         stop: &stop,
     };
+    // Before and after: what begins or ends in between shows in one of them.
+    load::tell_of_others();
     let (figures, failed) = rounds(args, &contenders, &mut arena)?;
+    load::tell_of_others();
     if figures.is_empty() {
         return Err(CliError::Bench("nothing could be measured; the reasons are above".into()));
     }
