@@ -211,7 +211,8 @@ pub const TOKEN: &str = "ring";
 const TOKEN_SEATS: usize = 32;
 
 /// The peer of [`TOKEN`], by processes as new as Weft's ranks are: where Linux has put each of them
-/// decides (measured: 18 us a hop if they have just been started, 12 if they have long been there).
+/// decides (measured with Weft's: 8 to 12 us a hop if all are on one processor, 29 to 39 if each is
+/// on another one than the one before it).
 fn futex_ring(plan: &Plan, arena: &Arena<'_>) -> Result<Figure, CliError> {
     Crew::start(arena.here, arena.stop, TOKEN_SEATS, false)?.measure(Op::FutexRing, plan.ms)
 }
