@@ -207,14 +207,15 @@ impl Contender {
 /// The benchmark whose peer, processes on futexes, are not bound either.
 pub const TOKEN: &str = "ring";
 
-/// As many ranks as the token of [`TOKEN`] goes round.
-const TOKEN_SEATS: usize = 32;
+/// As many processes as its token goes round: Weft's ranks, and their peer's.
+pub const TOKEN_RANKS: u32 = 32;
 
 /// The peer of [`TOKEN`], by processes as new as Weft's ranks are: where Linux has put each of them
 /// decides (measured with Weft's: 8 to 12 us a hop if all are on one processor, 29 to 39 if each is
 /// on another one than the one before it).
 fn futex_ring(plan: &Plan, arena: &Arena<'_>) -> Result<Figure, CliError> {
-    Crew::start(arena.here, arena.stop, TOKEN_SEATS, false)?.measure(Op::FutexRing, plan.ms)
+    let mut crew = Crew::start(arena.here, arena.stop, TOKEN_RANKS as usize, false)?;
+    crew.measure(Op::FutexRing, plan.ms)
 }
 
 fn no_lab() -> CliError {

@@ -22,7 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::lab::{Lab, LabSpec, Options, Topology};
 use crate::mpi::{Brand, Preload};
 use crate::plot;
-use contender::{AMONG, Arena, Contender, Means, Plan, Reach, TOKEN};
+use contender::{AMONG, Arena, Contender, Means, Plan, Reach, TOKEN, TOKEN_RANKS};
 use mpi::{Mpi, MpiRun};
 
 /// Arguments of `weft compare`.
@@ -112,7 +112,7 @@ fn wide(mtu: u32) -> Result<Lab, CliError> {
 /// What Weft shows beyond latency and bandwidth, in a full comparison: within a node, and between.
 const ALONE: [(u32, &str); 5] = [
     (2, "bw --bytes 1M --memory weft"),
-    (32, TOKEN),
+    (TOKEN_RANKS, TOKEN),
     (2, "idle"),
     (2, "barrier --work 0"),
     (CROWD, "barrier --work 0"),
