@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bolero::TypeGenerator;
-use weft_proto::{Config, Engine, Incoming, Instant, LinkSpec, Payloads, Place};
+use weft_proto::{Config, Engine, Incoming, Instant, LinkSpec, Payloads};
 use weft_wire::{
     Address, Burst, Chunk, ChunkWriter, Envelope, FrameKind, GROUPS_PORT, HEADER_LEN, HELLO_LEN,
     Header, Hello, INDEX_MAX, JobKey, Key, LinkAddr, LinkId, ORIGIN_LEN, OpId, Origin, PeerId,
@@ -253,11 +253,9 @@ impl World {
         let outside = matches!(incoming, Incoming::Warning { .. } | Incoming::Failed { .. });
         assert!(!self.dead || outside || matches!(incoming, Incoming::Done { .. }), "{incoming:?}");
         match incoming {
-            Incoming::Message { place: Place::Frame(range), .. } => {
-                assert!(range.end <= frame.len());
-            }
-            Incoming::Message { place: Place::Held, .. } => {
-                assert!(self.engine.held().len() <= Config::EAGER_LIMIT);
+            Incoming::Message => {
+                let (_, _, payload) = self.engine.message(frame);
+                assert!(payload.len() <= Config::EAGER_LIMIT);
             }
             Incoming::Announced { len, ticket, .. } => self.waiting.push((ticket, len)),
             Incoming::Data { op, offset, range, .. } => {

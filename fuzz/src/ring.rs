@@ -80,7 +80,7 @@ pub fn honest(steps: &[Step]) {
                 }
             }
             Step::Peek => {
-                let item = ring.consumer.peek().expect("an honest ring is whole");
+                let item = ring.consumer.peek().expect("an honest ring is whole").copied();
                 ring.peeked = item.is_some();
                 let expected = model.front();
                 assert_eq!(item.map(|i| (i.head.0, i.len)), expected.copied());
@@ -121,7 +121,7 @@ pub fn hostile(steps: &[Step]) {
                     assert_eq!(room.len(), len);
                 }
             }
-            Step::Peek => match ring.consumer.peek() {
+            Step::Peek => match ring.consumer.peek().map(|item| item.copied()) {
                 Ok(item) => {
                     assert!(!broken || item.is_none() || ring.peeked);
                     ring.peeked = item.is_some();

@@ -93,27 +93,35 @@ impl<'a> Row<'a> {
 }
 
 /// Where a message's payload lies.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// In the frame that was given to [`Engine::receive`](crate::Engine::receive).
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// In the frame that was received last.
     Frame(Range<usize>),
-    /// In the engine: [`Engine::held`](crate::Engine::held), until the next
-    /// [`Engine::next`](crate::Engine::next).
+    /// In the engine.
     Held,
+}
+
+/// A message that has come. It is written where it stays until it is asked for: what is handed from
+/// step to step just after it was written, in other pieces, waits for the store buffer each time.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub peer: PeerId,
+    pub envelope: Envelope,
+    pub place: Place,
+}
+
+impl Arrival {
+    /// Before the first.
+    pub fn none() -> Arrival {
+        Arrival { peer: PeerId(0), envelope: Envelope::default(), place: Place::Held }
+    }
 }
 
 /// What the engine has for its owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Incoming {
-    /// A whole message, in order per peer.
-    Message {
-        /// Who sent it.
-        peer: PeerId,
-        /// What it says of itself.
-        envelope: Envelope,
-        /// Where its payload lies.
-        place: Place,
-    },
+    /// A whole message, in order per peer: [`Engine::message`](crate::Engine::message) has it.
+    Message,
     /// A message whose payload waits at the sender, in order per peer with messages.
     Announced {
         /// Who sent it.

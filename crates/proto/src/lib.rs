@@ -52,5 +52,5 @@ mod time;
 pub use config::Config;
 pub use counters::Counters;
 pub use engine::Engine;
-pub use event::{Cause, Incoming, LinkSpec, Payloads, Place, Row, SendError, Warning};
+pub use event::{Cause, Incoming, LinkSpec, Payloads, Row, SendError, Warning};
 pub use time::Instant;

@@ -1,6 +1,6 @@
 //! Ten thousand peers: what an idle one costs in memory, and that it costs no work.
 
-use weft_proto::{Config, Engine, Incoming, Instant, LinkSpec, Payloads, Place};
+use weft_proto::{Config, Engine, Incoming, Instant, LinkSpec, Payloads};
 use weft_sys::counted::Counted;
 use weft_wire::{Address, Burst, Envelope, JobKey, LinkAddr, LinkId, OpId, PeerId};
 
@@ -66,13 +66,12 @@ impl Star {
         let _ = engine.receive(now, link, &LinkAddr::Port(from as u32), frame);
         let mut count = 0;
         while let Some(event) = engine.next(now, frame) {
-            let Incoming::Message { place, .. } = event else {
+            let Incoming::Message = event else {
                 assert!(!matches!(event, Incoming::Dead { .. }), "{event:?}");
                 continue;
             };
-            let len =
-                if let Place::Frame(range) = place { range.len() } else { engine.held().len() };
-            count += usize::from(len > 0);
+            let (_, _, payload) = engine.message(frame);
+            count += usize::from(!payload.is_empty());
         }
         count
     }

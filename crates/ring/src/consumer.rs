@@ -59,16 +59,23 @@ impl Consumer {
     /// # Errors
     /// When the ring is unusable, now and from then on.
     #[inline]
-    pub fn peek(&mut self) -> Result<Option<Item>, RingError> {
-        if let Some(current) = self.current {
-            return Ok(Some(current.item));
+    pub fn peek(&mut self) -> Result<Option<&Item>, RingError> {
+        self.look()?;
+        Ok(self.current())
+    }
+
+    /// Whether there is an item, which is the current one from now on.
+    #[inline(always)]
+    pub(crate) fn look(&mut self) -> Result<bool, RingError> {
+        if self.current.is_some() {
+            return Ok(true);
         }
         let at = self.geometry.slot_at(self.taken.slots);
         let word = self.mem.word(at).load(Ordering::Acquire);
         if word as u32 != self.taken.slots.wrapping_add(1) {
             return self.nothing(word);
         }
-        self.take_up(at, Control::unpack(word)).map(Some)
+        self.take_up(at, Control::unpack(word))
     }
 
     /// Whether there is an item that [`Consumer::peek`] has not given. A look, not a check.
@@ -99,8 +106,8 @@ impl Consumer {
 
     /// The item that [`Consumer::peek`] last gave, if it was not released since.
     #[inline]
-    pub fn current(&self) -> Option<Item> {
-        self.current.map(|current| current.item)
+    pub fn current(&self) -> Option<&Item> {
+        self.current.as_ref().map(|current| &current.item)
     }
 
     /// The payload of the item that [`Consumer::peek`] last gave.
@@ -157,18 +164,18 @@ impl Consumer {
 
     /// The ring is empty if the slot still holds what it held one lap ago.
     #[inline]
-    fn nothing(&mut self, word: u64) -> Result<Option<Item>, RingError> {
+    fn nothing(&mut self, word: u64) -> Result<bool, RingError> {
         if let Some(error) = self.broken {
             return Err(error);
         }
         let seq = Control::unpack(word).seq;
         let before = self.taken.slots.wrapping_add(1).wrapping_sub(self.geometry.slots() as u32);
         let empty = if self.first_lap { word == 0 } else { seq == before };
-        if empty { Ok(None) } else { Err(self.breaks("a sequence number")) }
+        if empty { Ok(false) } else { Err(self.breaks("a sequence number")) }
     }
 
-    #[inline]
-    fn take_up(&mut self, slot: usize, control: Control) -> Result<Item, RingError> {
+    #[inline(never)]
+    fn take_up(&mut self, slot: usize, control: Control) -> Result<bool, RingError> {
         if let Some(error) = self.broken {
             return Err(error);
         }
@@ -185,9 +192,8 @@ impl Consumer {
         // SAFETY: the slot is inside the memory and aligned; the words are integers, for which
         // every value is valid, and the acquire of the slot's first word has made them visible.
         let head = unsafe { ptr::read(self.mem.at(slot + 8).cast::<Head>()) };
-        let item = Item { kind, head, len };
-        self.current = Some(Current { item, at, take });
-        Ok(item)
+        self.current = Some(Current { item: Item { kind, head, len }, at, take });
+        Ok(true)
     }
 
     #[cold]

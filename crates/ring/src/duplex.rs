@@ -9,8 +9,8 @@ pub struct Duplex {
     out: Producer,
     into: Consumer,
     turn: Turn,
-    /// The current item, if it came by the turn line.
-    turned: Option<Item>,
+    /// Whether the current item came by the turn line.
+    turned: bool,
     /// Whether what was reserved last is in the turn line.
     in_turn: bool,
 }
@@ -19,7 +19,7 @@ impl Duplex {
     /// An end that sends by `out` and receives by `into`. The turn line must be as unused as the
     /// rings, and the other end must have its other end.
     pub fn new(out: Producer, into: Consumer, turn: Turn) -> Duplex {
-        Duplex { out, into, turn, turned: None, in_turn: false }
+        Duplex { out, into, turn, turned: false, in_turn: false }
     }
 
     /// The longest payload in bytes that can be sent.
@@ -97,28 +97,31 @@ impl Duplex {
     /// # Errors
     /// When the connection is unusable.
     #[inline]
-    pub fn peek(&mut self) -> Result<Option<Item>, RingError> {
-        if self.turned.is_some() {
-            return Ok(self.turned);
+    pub fn peek(&mut self) -> Result<Option<&Item>, RingError> {
+        if !self.turned {
+            // In this order: where the ring shows an item that comes after the one in the turn
+            // line, that one can be seen as well.
+            let found = self.into.look()?;
+            if !self.turn.is_mine() {
+                self.look_at_turn(found)?;
+            }
         }
-        // In this order: where the ring shows an item that comes after the one in the turn line,
-        // that one can be seen as well.
-        let found = self.into.peek()?;
-        if self.turn.is_mine() {
-            return Ok(found);
-        }
+        Ok(self.current())
+    }
+
+    #[inline]
+    fn look_at_turn(&mut self, found: bool) -> Result<(), RingError> {
         match self.turn.take(self.into.taken(), self.into.slots())? {
-            Taken::Nothing => Ok(found),
-            Taken::Item(item) => {
-                // Its turn comes when this one is released.
+            Taken::Item => {
+                // The ring's turn comes when this one is released.
                 self.into.look_again();
-                self.turned = Some(item);
-                Ok(Some(item))
+                self.turned = true;
             }
             // What comes before it can be seen by now.
-            Taken::Later if found.is_none() => self.into.peek(),
-            Taken::Later => Ok(found),
+            Taken::Later if !found => _ = self.into.look()?,
+            Taken::Later | Taken::Nothing => {}
         }
+        Ok(())
     }
 
     /// Whether another item than the current one can be seen in the ring.
@@ -129,8 +132,8 @@ impl Duplex {
 
     /// The item that [`Duplex::peek`] last gave, if it was not released since.
     #[inline]
-    pub fn current(&self) -> Option<Item> {
-        self.turned.or_else(|| self.into.current())
+    pub fn current(&self) -> Option<&Item> {
+        if self.turned { Some(self.turn.item()) } else { self.into.current() }
     }
 
     /// The payload of the item that [`Duplex::peek`] last gave: see [`Consumer::payload`].
@@ -139,15 +142,12 @@ impl Duplex {
     /// If there is none.
     #[inline]
     pub fn payload(&self) -> &[u8] {
-        match self.turned {
-            Some(item) => self.turn.payload(item.len),
-            None => self.into.payload(),
-        }
+        if self.turned { self.turn.payload() } else { self.into.payload() }
     }
 
     /// Gives the item back that [`Duplex::peek`] last gave: see [`Consumer::release`].
     #[inline]
     pub fn release(&mut self) -> bool {
-        self.turned.take().is_none() && self.into.release()
+        !std::mem::take(&mut self.turned) && self.into.release()
     }
 }

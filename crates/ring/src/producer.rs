@@ -4,7 +4,7 @@ use std::{ptr, slice};
 
 use crate::layout::{Control, INLINE, INLINE_AT, PLACE_AT, Place, WANT_AT};
 use crate::sync::{Ordering, fence};
-use crate::words::{words, write_words};
+use crate::words::write_words;
 use crate::{Geometry, Head, Memory, RingError};
 
 /// Why a ring took no item.
@@ -142,7 +142,7 @@ impl Producer {
         // `reserve` has said. The words go into it together, and together with what `commit`
         // writes, for the consumer looks at the slot all the time and would take the line away
         // between two writes.
-        unsafe { write_words(self.mem.at(at), &words(payload), payload.len()) };
+        unsafe { write_words(self.mem.at(at), payload) };
         self.commit(kind, head);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::{ptr, slice};
 
 use crate::layout::{INLINE, INLINE_AT};
 use crate::sync::Ordering;
-use crate::words::{words, write_words};
+use crate::words::write_words;
 use crate::{Head, Item, Memory, RingError};
 
 /// One end of a turn line, which carries one small item at a time, there and back again.
@@ -29,7 +29,7 @@ pub struct Turn {
     mine: bool,
     /// The item read last. It was copied out, so that the line is free for the answer, and so that
     /// the other process cannot change it any more.
-    head: Head,
+    item: Item,
     payload: [u64; INLINE / 8],
     /// What is being written. It goes into the line all at once: the other end looks at the line
     /// all the time, and would take it away between two writes.
@@ -71,7 +71,7 @@ pub enum Taken {
     /// An item, but items of the ring come before it.
     Later,
     /// An item, which has been taken out.
-    Item(Item),
+    Item,
 }
 
 impl Turn {
@@ -91,12 +91,12 @@ impl Turn {
             return Err(RingError::Memory("it is too small"));
         }
         let payload = [0; INLINE / 8];
-        let head = Head::default();
+        let item = Item { kind: 0, head: Head::default(), len: 0 };
         Ok(Turn {
             mem,
             last: 0,
             mine: first,
-            head,
+            item,
             payload,
             draft: payload,
             len: 0,
@@ -138,8 +138,10 @@ impl Turn {
     #[inline]
     pub fn commit(&mut self, kind: u8, head: Head, after: u32) {
         assert!(self.mine, "a turn line is written in turn");
-        let len = self.len;
-        self.write(Control { turn: self.next(), kind, len, after }, head, self.draft);
+        assert!(self.len <= INLINE, "a turn line takes small items in turn");
+        // SAFETY: `draft` has INLINE bytes, all initialised, which `write` does not touch.
+        let payload = unsafe { slice::from_raw_parts(self.draft.as_ptr().cast(), self.len) };
+        self.write(kind, head, payload, after);
     }
 
     /// Sends an item with a copy of `payload`, at most [`INLINE`] bytes: as [`Turn::commit`].
@@ -148,9 +150,8 @@ impl Turn {
     /// If it is not this end's turn, or the payload is too long.
     #[inline]
     pub fn push(&mut self, kind: u8, head: Head, payload: &[u8], after: u32) {
-        let len = payload.len();
-        assert!(self.mine && len <= INLINE, "a turn line takes small items in turn");
-        self.write(Control { turn: self.next(), kind, len, after }, head, words(payload));
+        assert!(self.mine && payload.len() <= INLINE, "a turn line takes small items in turn");
+        self.write(kind, head, payload, after);
     }
 
     #[inline]
@@ -159,7 +160,8 @@ impl Turn {
     }
 
     #[inline]
-    fn write(&mut self, control: Control, head: Head, payload: [u64; INLINE / 8]) {
+    fn write(&mut self, kind: u8, head: Head, payload: &[u8], after: u32) {
+        let control = Control { turn: self.next(), kind, len: payload.len(), after };
         self.mine = false;
         self.fresh = true;
         self.last = control.pack();
@@ -167,7 +169,7 @@ impl Turn {
         // SAFETY: inside the line, aligned to 8, and ours to write until the store below.
         unsafe {
             ptr::write(self.mem.at(8).cast::<Head>(), head);
-            write_words(self.mem.at(INLINE_AT), &payload, control.len);
+            write_words(self.mem.at(INLINE_AT), payload);
         }
         self.mem.word(0).store(self.last, Ordering::Release);
     }
@@ -203,18 +205,23 @@ impl Turn {
         // SAFETY: inside the line and aligned; integers, for which every value is valid. The
         // acquire above has made the other's writes visible, and it does not write before its next
         // turn.
-        (self.head, self.payload) = unsafe { ptr::read(self.mem.at(8).cast()) };
+        (self.item.head, self.payload) = unsafe { ptr::read(self.mem.at(8).cast()) };
+        (self.item.kind, self.item.len) = (kind, len);
         self.last = word;
         self.mine = true;
-        Ok(Taken::Item(Item { kind, head: self.head, len }))
+        Ok(Taken::Item)
     }
 
-    /// The payload of the item that was taken out last: its first `len` bytes.
-    ///
-    /// # Panics
-    /// If `len` is over [`INLINE`].
+    /// The item that was taken out last.
     #[inline]
-    pub fn payload(&self, len: usize) -> &[u8] {
+    pub fn item(&self) -> &Item {
+        &self.item
+    }
+
+    /// Its payload.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        let len = self.item.len;
         assert!(len <= INLINE, "a turn line's item is small");
         // SAFETY: `payload` has INLINE bytes, all initialised.
         unsafe { slice::from_raw_parts(self.payload.as_ptr().cast(), len) }

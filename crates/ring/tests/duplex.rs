@@ -30,13 +30,13 @@ fn send(end: &mut Duplex, i: u64, len: usize) {
 fn expect(end: &mut Duplex, i: u64, len: usize) {
     let item = loop {
         match end.peek().unwrap() {
-            Some(item) => break item,
+            Some(&item) => break item,
             None => std::thread::yield_now(),
         }
     };
     assert_eq!((item.kind, item.head, item.len), (i as u8, Head(i, !i, 7), len));
-    assert_eq!(end.peek(), Ok(Some(item)), "the same again until it is released");
-    assert_eq!(end.current(), Some(item));
+    assert_eq!(end.peek(), Ok(Some(&item)), "the same again until it is released");
+    assert_eq!(end.current(), Some(&item));
     assert_eq!(end.payload(), vec![i as u8; len]);
     end.release();
     assert_eq!(end.current(), None);

@@ -30,7 +30,7 @@ fn what_is_read_is_what_was_written() {
         for i in 1..=2u8 {
             let item = loop {
                 match consumer.peek().unwrap() {
-                    Some(item) => break item,
+                    Some(&item) => break item,
                     None => thread::yield_now(),
                 }
             };
@@ -131,7 +131,7 @@ fn ends() -> (Duplex, Duplex) {
 fn next(end: &mut Duplex) -> (u8, u64) {
     let item = loop {
         match end.peek().unwrap() {
-            Some(item) => break item,
+            Some(&item) => break item,
             None => thread::yield_now(),
         }
     };

@@ -52,7 +52,7 @@ fn items_arrive_once_in_order_and_whole_between_threads() {
     for i in 0..ROUNDS {
         let item = loop {
             match consumer.peek().unwrap() {
-                Some(item) => break item,
+                Some(&item) => break item,
                 None => std::thread::yield_now(),
             }
         };

@@ -129,6 +129,31 @@ impl Composite {
         false
     }
 
+    /// Asks all of several devices, or the passive one first, which was called.
+    fn poll_all(&mut self, now_ns: u64) -> bool {
+        let own_first = self.stirred && self.own_run < PASSIVE_RUN;
+        if own_first && self.poll_own(now_ns) {
+            return true;
+        }
+        // Messages come in runs, so the device of the last event goes first; now and then its
+        // neighbour does, so that none starves another. A device that is passed over keeps its
+        // event, which the owner has done with, until its next turn: that does no harm.
+        self.rounds = self.rounds.wrapping_add(1);
+        let count = self.active.len();
+        let mut turn = self.turn + usize::from(self.rounds.is_multiple_of(TURN_INTERVAL));
+        for _ in 0..count {
+            turn = if turn < count { turn } else { 0 };
+            let at = self.active[turn];
+            if self.devices[at].poll(now_ns) {
+                (self.at, self.turn, self.own_run) = (at, turn, 0);
+                return true;
+            }
+            turn += 1;
+        }
+        self.own_run = 0;
+        self.stirred && !own_first && self.poll_own(now_ns)
+    }
+
     #[inline]
     fn device(&mut self, peer: PeerId) -> Result<&mut dyn Device, SendError> {
         match self.of(peer) {
@@ -350,31 +375,20 @@ impl Device for Composite {
 
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
-        let own_first = self.stirred && self.own_run < PASSIVE_RUN;
-        if own_first && self.poll_own(now_ns) {
-            return true;
-        }
-        // Messages come in runs, so the device of the last event goes first; now and then its
-        // neighbour does, so that none starves another. A device that is passed over keeps its
-        // event, which the owner has done with, until its next turn: that does no harm.
-        self.rounds = self.rounds.wrapping_add(1);
-        let count = self.active.len();
-        let mut turn = self.turn + usize::from(self.rounds.is_multiple_of(TURN_INTERVAL));
-        for _ in 0..count {
-            turn = if turn < count { turn } else { 0 };
-            let at = self.active[turn];
-            if self.devices[at].poll(now_ns) {
-                (self.at, self.turn, self.own_run) = (at, turn, 0);
-                return true;
-            }
-            turn += 1;
+        if self.stirred || self.active.len() != 1 {
+            return self.poll_all(now_ns);
         }
         self.own_run = 0;
-        self.stirred && !own_first && self.poll_own(now_ns)
+        self.at = self.active[0];
+        self.devices[self.at].poll(now_ns)
     }
 
     fn event(&self) -> Event<'_> {
         self.devices[self.at].event()
+    }
+
+    fn payload(&self) -> &[u8] {
+        self.devices[self.at].payload()
     }
 
     fn flush(&mut self, now_ns: u64) {

@@ -378,6 +378,15 @@ pub trait Device: Send {
     /// If the last [`Device::poll`] gave `false`.
     fn event(&self) -> Event<'_>;
 
+    /// The payload of the current event, a message: what [`Device::event`] gives, for less. Of
+    /// another event it gives some bytes or other, or panics.
+    fn payload(&self) -> &[u8] {
+        match self.event() {
+            Event::Message { payload, .. } => payload,
+            _ => panic!("the current event is a message"),
+        }
+    }
+
     /// Hands everything that waits for company (small messages sharing a frame, acknowledgements
     /// saved up) to the medium now.
     fn flush(&mut self, now_ns: u64);

@@ -255,6 +255,28 @@ impl Ack {
     }
 }
 
+/// The message that begins at `at` in a stream frame, of which the bytes from `end` on are the
+/// medium's padding: its place in the order, what it says of itself, and where its payload lies.
+/// What follows begins at that one's end.
+///
+/// # Errors
+/// When it does not fit before `end`.
+#[inline(always)]
+pub fn message_at(
+    frame: &[u8],
+    at: usize,
+    end: usize,
+) -> Result<(u32, Envelope, Range<usize>), FrameError> {
+    let Some(b) = frame.get(at..end).filter(|b| b.len() >= MESSAGE_LEN) else {
+        return Err(FrameError::Chunk(MESSAGE));
+    };
+    let (from, len) = (at + MESSAGE_LEN, usize::from(u16_at(b, 2)));
+    if b.len() - MESSAGE_LEN < len {
+        return Err(FrameError::Chunk(MESSAGE));
+    }
+    Ok((u32_at(b, 4), envelope_at(b, 8), from..from + len))
+}
+
 #[inline(always)]
 fn envelope_at(b: &[u8], at: usize) -> Envelope {
     Envelope {
@@ -279,7 +301,11 @@ impl Chunk {
         };
         let kind = b[0];
         let fixed = match kind {
-            MESSAGE => MESSAGE_LEN,
+            MESSAGE => {
+                let (seq, envelope, payload) = message_at(frame, at, end)?;
+                let next = payload.end;
+                return Ok((Chunk::Message { seq, envelope, payload }, next));
+            }
             DATA | PUSH => DATA_LEN,
             ACK => ACK_LEN,
             FLOW => FLOW_LEN,
@@ -296,7 +322,7 @@ impl Chunk {
             return Err(FrameError::Chunk(kind));
         }
         let tail = match kind {
-            MESSAGE | FRAGMENT | DATA | PUSH => usize::from(u16_at(b, 2)),
+            FRAGMENT | DATA | PUSH => usize::from(u16_at(b, 2)),
             ACK => usize::from(b[2]) * 8,
             _ => 0,
         };
@@ -312,7 +338,6 @@ impl Chunk {
     fn fields(kind: u8, b: &[u8], tail: Range<usize>) -> Result<Chunk, FrameError> {
         let seq = u32_at(b, 4);
         Ok(match kind {
-            MESSAGE => Chunk::Message { seq, envelope: envelope_at(b, 8), payload: tail },
             DATA => {
                 let word = u64_at(b, 8);
                 let pull = u64::from(seq) | (word >> 48) << 32;

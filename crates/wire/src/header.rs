@@ -172,7 +172,9 @@ impl Header {
     /// When one of them is wrong.
     #[inline]
     pub fn verify(&self, key: &Key, frame: &[u8]) -> Result<(), FrameError> {
-        if key.tag3(self.words()) != u64_at(frame, 24) {
+        // The words of the header, which is that of `frame`: as they came, for what was taken apart
+        // a moment ago and is put together again waits for the store buffer.
+        if key.tag3([u64_at(frame, 0), u64_at(frame, 8), u64_at(frame, 16)]) != u64_at(frame, 24) {
             return Err(FrameError::Tag);
         }
         if self.flags & flags::CRC != 0 && crc32c::crc32c(self.body(frame)) != self.crc {

@@ -1,11 +1,12 @@
 //! Frames that come in, and the events they lead to.
 
 use weft_wire::{
-    FrameError, FrameKind, HEADER_LEN, Header, Hello, LinkAddr, LinkId, PeerId, flags, is_message,
+    Envelope, FrameError, FrameKind, HEADER_LEN, Header, Hello, LinkAddr, LinkId, PeerId, flags,
+    is_message,
 };
 
 use super::Engine;
-use crate::event::{Cause, Incoming};
+use crate::event::{Arrival, Cause, Incoming, Place};
 use crate::peer::{Cursor, PATHS_MAX, State, Step};
 use crate::reliable::Space;
 use crate::time::Instant;
@@ -156,17 +157,15 @@ impl Engine {
             {
                 return Some(event);
             }
-            let mut cursor = self.current?;
+            let cursor = self.current.as_mut()?;
             let Some(Some(peer)) = self.peers.get_mut(cursor.peer.index()) else {
                 self.current = None;
                 return None;
             };
-            match peer.step(&mut self.hub, now, &mut cursor, frame) {
-                Ok(Step::More) => self.current = Some(cursor),
-                Ok(Step::Event(event)) => {
-                    self.current = Some(cursor);
-                    return Some(event);
-                }
+            match peer.step(&mut self.hub, now, cursor, frame) {
+                Ok(Step::More) => {}
+                Ok(Step::Message) => return Some(Incoming::Message),
+                Ok(Step::Event(event)) => return Some(event),
                 Err(why) => {
                     self.current = None;
                     self.hub.counters.drop_frame(why);
@@ -179,21 +178,13 @@ impl Engine {
     /// [`Engine::next`] does as well.
     #[inline]
     pub fn end_read(&mut self, now: Instant) {
-        let Some(cursor) = self.current.take_if(|cursor| cursor.at >= cursor.end) else { return };
-        let Some(Some(peer)) = self.peers.get_mut(cursor.peer.index()) else { return };
-        let Some(space) = peer.spaces.get_mut(usize::from(cursor.path)) else { return };
-        let (wants, config) = (cursor.wants, &self.hub.config);
-        let numbers = cursor.number..cursor.number + 1;
-        let due = space.note(numbers, now, wants, wants && cursor.at_once, config);
-        let at = space.ack_at;
-        if due {
-            peer.wake(&mut self.hub);
+        let Some(cursor) = self.current.as_ref().filter(|cursor| cursor.at >= cursor.end) else {
+            return;
+        };
+        if let Some(Some(peer)) = self.peers.get_mut(cursor.peer.index()) {
+            peer.has_read(&mut self.hub, now, cursor);
         }
-        if cursor.plain {
-            peer.schedule_by(&mut self.hub, at);
-        } else {
-            peer.schedule(&mut self.hub);
-        }
+        self.current = None;
     }
 
     /// Whether another message follows in the frame that was received last, `frame`.
@@ -215,9 +206,15 @@ impl Engine {
         Some(event)
     }
 
-    /// The payload of the message that [`Engine::next`] gave last with
-    /// [`Place::Held`](crate::Place::Held); empty otherwise.
-    pub fn held(&self) -> &[u8] {
-        self.held.as_deref().unwrap_or(&[])
+    /// The message that [`Engine::next`] has told of, until that is called again: who sent it, what
+    /// it says of itself, and its payload, which may lie in `frame`, the one received last.
+    #[inline]
+    pub fn message<'a>(&'a self, frame: &'a [u8]) -> (PeerId, Envelope, &'a [u8]) {
+        let Arrival { peer, envelope, place } = &self.hub.message;
+        let payload = match place {
+            Place::Frame(range) => &frame[range.clone()],
+            Place::Held => self.held.as_deref().unwrap_or(&[]),
+        };
+        (*peer, *envelope, payload)
     }
 }

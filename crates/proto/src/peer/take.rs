@@ -1,10 +1,10 @@
 //! What comes in: one chunk after another of a frame that has been found genuine.
 
-use weft_wire::{Chunk, Envelope, FrameError, PeerId, Pushed, Ticket};
+use weft_wire::{Chunk, Envelope, FrameError, PeerId, Pushed, Ticket, is_message, message_at};
 
 use super::{Peer, State};
 use crate::engine::Hub;
-use crate::event::{Cause, Incoming, Place};
+use crate::event::{Arrival, Cause, Incoming, Place};
 use crate::msg::inbox::{Ready, Verdict};
 use crate::msg::outbox::Body;
 use crate::msg::pushes::Need;
@@ -34,6 +34,8 @@ pub(crate) struct Cursor {
 pub(crate) enum Step {
     /// The owner is to have this.
     Event(Incoming),
+    /// The owner is to have the hub's message.
+    Message,
     /// Go on.
     More,
 }
@@ -61,6 +63,9 @@ impl Peer {
         cursor: &mut Cursor,
         frame: &[u8],
     ) -> Result<Step, FrameError> {
+        if is_message(frame, cursor.at) && !matches!(self.state, State::Ended(_)) {
+            return self.take_message(hub, cursor, frame);
+        }
         let (chunk, next) = Chunk::decode(frame, cursor.at, cursor.end)?;
         cursor.at = next;
         cursor.wants |= !matches!(chunk, Chunk::Ack(_) | Chunk::Pad);
@@ -70,20 +75,6 @@ impl Peer {
             return Ok(Step::More);
         }
         match chunk {
-            Chunk::Message { seq, envelope, payload } => {
-                let seq = expand(seq, self.inbox.next());
-                let Hub { config, pool, counters, .. } = &mut *hub;
-                let bytes = &frame[payload.clone()];
-                let verdict = self.inbox.message(seq, &envelope, bytes, config, pool);
-                if verdict != Verdict::Now {
-                    counters.reordered += 1;
-                    return self.later(hub, verdict);
-                }
-                counters.messages_received += 1;
-                self.taken(hub);
-                let place = Place::Frame(payload);
-                Ok(Step::Event(Incoming::Message { peer: self.id, envelope, place }))
-            }
             Chunk::Data { pull, offset, payload } => self.take_data(hub, pull, offset, payload),
             Chunk::Push { ticket, offset, payload } => self.take_push(hub, ticket, offset, payload),
             Chunk::Ack(ack) => {
@@ -113,7 +104,51 @@ impl Peer {
             }
             Chunk::Refuse { seq, pull } => self.take_word(hub, seq, Word::Refuse { pull }),
             Chunk::Close { seq, whole } => self.take_close(hub, cursor, seq, whole),
-            Chunk::Ping | Chunk::Pad => Ok(Step::More),
+            // Messages were taken above.
+            Chunk::Message { .. } | Chunk::Ping | Chunk::Pad => Ok(Step::More),
+        }
+    }
+
+    /// Reads the next chunk, a whole message.
+    #[inline]
+    fn take_message(
+        &mut self,
+        hub: &mut Hub,
+        cursor: &mut Cursor,
+        frame: &[u8],
+    ) -> Result<Step, FrameError> {
+        let (seq, envelope, payload) = message_at(frame, cursor.at, cursor.end)?;
+        cursor.at = payload.end;
+        cursor.wants = true;
+        let seq = expand(seq, self.inbox.next());
+        let Hub { config, pool, counters, .. } = &mut *hub;
+        let bytes = &frame[payload.clone()];
+        let verdict = self.inbox.message(seq, &envelope, bytes, config, pool);
+        if verdict != Verdict::Now {
+            counters.reordered += 1;
+            return self.later(hub, verdict);
+        }
+        counters.messages_received += 1;
+        hub.message = Arrival { peer: self.id, envelope, place: Place::Frame(payload) };
+        self.taken(hub);
+        Ok(Step::Message)
+    }
+
+    /// A frame has been read to its end: it is to be acknowledged.
+    #[inline]
+    pub fn has_read(&mut self, hub: &mut Hub, now: Instant, cursor: &Cursor) {
+        let Some(space) = self.spaces.get_mut(usize::from(cursor.path)) else { return };
+        let numbers = cursor.number..cursor.number + 1;
+        let at_once = cursor.wants && cursor.at_once;
+        let due = space.note(numbers, now, cursor.wants, at_once, &hub.config);
+        let at = space.ack_at;
+        if due {
+            self.wake(hub);
+        }
+        if cursor.plain {
+            self.schedule_by(hub, at);
+        } else {
+            self.schedule(hub);
         }
     }
 
@@ -195,7 +230,8 @@ impl Peer {
         Some(match popped? {
             Ready::Message { envelope, buffer } => {
                 hub.counters.messages_received += 1;
-                (Incoming::Message { peer, envelope, place: Place::Held }, Some(buffer))
+                hub.message = Arrival { peer, envelope, place: Place::Held };
+                (Incoming::Message, Some(buffer))
             }
             Ready::Announced { envelope, len, ticket } => {
                 self.pushes.unasked += 1;

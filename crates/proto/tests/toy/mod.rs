@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use weft_proto::{Config, Engine, Incoming, Instant, LinkSpec, Payloads, Place};
+use weft_proto::{Config, Engine, Incoming, Instant, LinkSpec, Payloads};
 use weft_wire::{Address, Burst, Envelope, JobKey, LinkAddr, LinkId, OpId, PeerId, Ticket};
 
 /// xorshift64*: good enough to shake a protocol.
@@ -383,12 +383,9 @@ impl Node {
 
     fn take_one(&mut self, now: Instant, event: Incoming, frame: &[u8]) {
         match event {
-            Incoming::Message { peer, envelope, place } => {
-                let bytes = match place {
-                    Place::Frame(range) => frame[range].to_vec(),
-                    Place::Held => self.engine.held().to_vec(),
-                };
-                check(&envelope, &bytes);
+            Incoming::Message => {
+                let (peer, envelope, bytes) = self.engine.message(frame);
+                check(&envelope, bytes);
                 self.got.push(Got::Message(peer, envelope, bytes.len()));
             }
             Incoming::Announced { peer, envelope, len, ticket } => {

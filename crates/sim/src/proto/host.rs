@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use weft_proto::{Counters, Engine, Incoming, Instant, Payloads, Place, SendError};
-use weft_wire::{Address, Burst, Envelope, LinkAddr, LinkId, OpId, PeerId, Ticket};
+use weft_proto::{Counters, Engine, Incoming, Instant, Payloads, SendError};
+use weft_wire::{Address, Burst, LinkAddr, LinkId, OpId, PeerId, Ticket};
 
 use super::canary::{Canary, Sabotage};
 use super::content::Content;
@@ -266,9 +266,7 @@ impl Host {
         let me = self.process;
         let oracle = &mut shared.oracle;
         match incoming {
-            Incoming::Message { peer, envelope, place } => {
-                self.message(now, frame, (peer, &envelope), &place, oracle);
-            }
+            Incoming::Message => self.message(now, frame, oracle),
             Incoming::Announced { peer, envelope, len, ticket } => {
                 oracle.announced(now, me, peer.0, &envelope, len);
                 let late = self.work.lazy && self.rng.chance(300_000);
@@ -312,30 +310,20 @@ impl Host {
         }
     }
 
-    fn message(
-        &mut self,
-        now: Ns,
-        frame: &[u8],
-        (peer, envelope): (PeerId, &Envelope),
-        place: &Place,
-        oracle: &mut Oracle,
-    ) {
+    fn message(&mut self, now: Ns, frame: &[u8], oracle: &mut Oracle) {
         if self.sabotage.strikes(Canary::Lose) {
             return;
         }
-        let payload = match place {
-            Place::Frame(range) => &frame[range.clone()],
-            Place::Held => self.engine.held(),
-        };
+        let (peer, envelope, payload) = self.engine.message(frame);
         if self.sabotage.strikes(Canary::Damage) && !payload.is_empty() {
             let mut other = payload.to_vec();
             other[0] ^= 1;
-            oracle.message(now, self.process, peer.0, envelope, &other);
+            oracle.message(now, self.process, peer.0, &envelope, &other);
             return;
         }
-        oracle.message(now, self.process, peer.0, envelope, payload);
+        oracle.message(now, self.process, peer.0, &envelope, payload);
         if self.sabotage.strikes(Canary::Twice) {
-            oracle.message(now, self.process, peer.0, envelope, payload);
+            oracle.message(now, self.process, peer.0, &envelope, payload);
         }
     }
 

@@ -91,7 +91,7 @@ impl Deref for Message<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.work.message().2
+        self.work.payload()
     }
 }
 

@@ -197,6 +197,19 @@ impl ContextWork {
         }
     }
 
+    /// Its payload.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(super) fn payload(&self) -> &[u8] {
+        match &self.current {
+            Current::Device => self.device.payload(),
+            Current::Stash(s) => &s.payload,
+            Current::Nowhere => unreachable!("there is a current message"),
+        }
+    }
+
     /// Gives the current message back. The device's memory is its own again with the next poll.
     #[inline]
     pub(super) fn release(&mut self) {

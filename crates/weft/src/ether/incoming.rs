@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use weft_proto::{Incoming, Place, Warning};
+use weft_proto::{Incoming, Warning};
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, OpId, PeerId, Ticket};
 
@@ -20,7 +20,7 @@ pub(super) const EARLY_NS: u64 = 20_000;
 /// What the current event is.
 pub(super) enum Current {
     Nothing,
-    Message { peer: PeerId, envelope: Envelope, place: Place },
+    Message,
     Announced { peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket },
     Datagram { peer: PeerId, range: Range<usize> },
     Done { op: OpId },
@@ -34,9 +34,7 @@ impl Ether {
     #[inline]
     pub(super) fn take(&mut self, incoming: Incoming) -> bool {
         self.current = match incoming {
-            Incoming::Message { peer, envelope, place } => {
-                Current::Message { peer, envelope, place }
-            }
+            Incoming::Message => Current::Message,
             Incoming::Announced { peer, envelope, len, ticket } => {
                 Current::Announced { peer, envelope, len, ticket }
             }
@@ -148,12 +146,9 @@ impl Ether {
     /// What the last poll has found.
     pub(super) fn current_event(&self) -> Event<'_> {
         match &self.current {
-            Current::Message { peer, envelope, place } => {
-                let payload = match place {
-                    Place::Frame(range) => &self.links.frame()[Range::clone(range)],
-                    Place::Held => self.engine.held(),
-                };
-                Event::Message { peer: *peer, envelope: *envelope, payload }
+            Current::Message => {
+                let (peer, envelope, payload) = self.engine.message(self.links.frame());
+                Event::Message { peer, envelope, payload }
             }
             Current::Announced { peer, envelope, len, ticket } => {
                 Event::Announced { peer: *peer, envelope: *envelope, len: *len, ticket: *ticket }

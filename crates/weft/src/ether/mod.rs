@@ -499,6 +499,11 @@ impl Device for Ether {
         self.current_event()
     }
 
+    #[inline]
+    fn payload(&self) -> &[u8] {
+        self.engine.message(self.links.frame()).2
+    }
+
     fn flush(&mut self, now_ns: u64) {
         self.now = self.now.max(Instant(now_ns));
         self.transmit(self.now);

@@ -42,10 +42,9 @@ const PIECES: usize = WORDS + OFFERS * 8;
 const HEADER: usize = PIECES + OFFERS * 8;
 
 /// How long a sender leaves the turn line alone for the answer. (Measured with contexts, on a Xeon
-/// of 2023 whose spin-loop hint takes 12 ns: 8 bytes there and back in 0.44 us without, in 0.36 to
-/// 0.39 with two to five hints, in 0.40 with seven.) Whoever is slower to answer loses nothing by
-/// it but the line.
-const HOLD_OFF_NS: u64 = 60;
+/// of 2023 whose spin-loop hint takes 12 ns: 8 bytes there and back in 0.31 us with one hint, in
+/// 0.25 with two to four.) Whoever is slower to answer loses nothing by it but the line.
+const HOLD_OFF_NS: u64 = 35;
 
 /// Spin-loop hints that are timed together.
 const HINTS: u64 = 128;

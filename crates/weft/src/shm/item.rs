@@ -25,13 +25,15 @@ pub(super) const BYE: u8 = 6;
 #[inline]
 pub(super) fn head(e: &Envelope) -> Head {
     let rest = u64::from(e.kind.0) | u64::from(e.flags) << 8 | u64::from(e.channel) << 16;
-    Head(e.tag, e.data, rest)
+    // In another order than an envelope's: else two of the words would be moved as one vector, and
+    // wait until the store buffer has drained, as they were written one by one a moment ago.
+    Head(e.tag, rest, e.data)
 }
 
 /// A ring's head as an envelope.
 #[inline]
 pub(super) fn envelope(h: Head) -> Envelope {
-    let Head(tag, data, rest) = h;
+    let Head(tag, rest, data) = h;
     let (kind, flags, channel) = (Kind(rest as u8), (rest >> 8) as u8, (rest >> 16) as u16);
     Envelope { tag, data, kind, flags, channel }
 }

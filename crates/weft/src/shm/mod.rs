@@ -481,6 +481,14 @@ impl Device for Shm {
     }
 
     #[inline]
+    fn payload(&self) -> &[u8] {
+        match self.current {
+            Current::Message { at } => self.ends(at).payload(),
+            _ => panic!("the current event is a message"),
+        }
+    }
+
+    #[inline]
     fn event(&self) -> Event<'_> {
         match self.current {
             Current::Message { at } => {

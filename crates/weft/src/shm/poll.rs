@@ -302,7 +302,7 @@ impl Shm {
                 }
                 Ok(None) if line.ended.is_none() => return false,
                 Ok(None) => return self.end(at),
-                Ok(Some(item)) => {
+                Ok(Some(&item)) => {
                     if self.take_up(at, item) {
                         return true;
                     }
