@@ -15,6 +15,14 @@ use crate::net::{StepError, step};
 /// Bytes of a cache line, or a divisor of it.
 const CACHE_LINE: usize = 64;
 
+/// Bytes of a longer frame that are fetched when it is found, while its header is looked at
+/// (measured: a twelfth of the time of 1 KiB there and back in MPI, whose receiver copies it):
+/// about as many lines as processors have on their way at once.
+const FETCHED: usize = 1536;
+
+/// Bytes of a frame that lie, whole or nearly, in the lines that every look fetches.
+const SMALL: usize = CACHE_LINE + CACHE_LINE / 2;
+
 /// The memory that the kernel is asked for at once. A multiple of every page size.
 const BLOCK_LEN: usize = 64 * 1024;
 
@@ -141,6 +149,9 @@ impl RxRing {
             queued: status & libc::TP_STATUS_COPY != 0,
         };
         self.current = Some(slot);
+        if len > SMALL {
+            cpu::prefetch_bytes(self.frame(), FETCHED);
+        }
         self.current
     }
 
