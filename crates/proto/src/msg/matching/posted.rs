@@ -1,5 +1,9 @@
-//! Posted receives: a place for one that is alone of its kind, a table per shape in use, and one
-//! list for receives of rare shapes.
+//! Posted receives: a place in front for one of each kind that is alone of it, a table per shape in
+//! use, and one list for receives of rare shapes.
+
+use std::cmp::Reverse;
+
+use weft_wire::Kind;
 
 use super::index::Index;
 use super::queue::{Ends, Links};
@@ -32,8 +36,8 @@ struct Table {
 /// Where a receive is.
 #[derive(Clone, Copy)]
 pub(super) enum Found {
-    /// In front.
-    Front,
+    /// In front, in the place of its kind.
+    Front(usize),
     /// In a table, or in the list of rare shapes.
     Behind {
         slot: u32,
@@ -43,16 +47,17 @@ pub(super) enum Found {
     },
 }
 
-/// Kinds of messages are counted by the low bits of their numbers: a mistaken one only keeps the
-/// place in front empty.
+/// Kinds of messages are told apart by the low bits of their numbers: two that are taken for one
+/// only keep each other from the place in front.
 const KINDS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct PostedQueue<R> {
-    /// A receive that was alone of its kind when it was posted, and so is older than all others
+    /// By kind, a receive that was alone of it when it was posted, and so is older than all others
     /// that fit what it fits: nearly always the one, where messages go there and back. It costs no
-    /// table.
-    front: Option<Entry<R>>,
+    /// table. (One place for all kinds would be taken for ever by a receive that stays, as MPICH
+    /// has one for what it says to itself.)
+    front: [Option<Entry<R>>; KINDS],
     /// How many of each kind are not in front.
     behind: [u32; KINDS],
     slab: Slab<Entry<R>>,
@@ -65,7 +70,7 @@ pub(super) struct PostedQueue<R> {
 impl<R> PostedQueue<R> {
     pub(super) fn new() -> PostedQueue<R> {
         PostedQueue {
-            front: None,
+            front: [const { None }; KINDS],
             behind: [0; KINDS],
             slab: Slab::new(),
             links: Links::default(),
@@ -77,15 +82,16 @@ impl<R> PostedQueue<R> {
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.slab.len() + usize::from(self.front.is_some())
+        self.slab.len() + self.front.iter().flatten().count()
     }
 
     #[inline]
     pub(super) fn insert(&mut self, want: Want, receive: R) -> Posted {
         let seq = self.next_seq;
         self.next_seq += 1;
-        if self.front.is_none() && self.behind[kind(&want)] == 0 {
-            self.front = Some(Entry { want, seq, table: TABLES as u8, receive });
+        let kind = place(want.kind);
+        if self.front[kind].is_none() && self.behind[kind] == 0 {
+            self.front[kind] = Some(Entry { want, seq, table: TABLES as u8, receive });
             return Posted { slot: NIL, seq };
         }
         self.insert_behind(want, seq, receive)
@@ -94,7 +100,7 @@ impl<R> PostedQueue<R> {
     fn insert_behind(&mut self, want: Want, seq: u64, receive: R) -> Posted {
         let shape = Shape::of(&want);
         let number = self.table_for(shape);
-        self.behind[kind(&want)] += 1;
+        self.behind[place(want.kind)] += 1;
         let slot = self.slab.insert(Entry { want, seq, table: number, receive });
         match self.tables.get_mut(usize::from(number)) {
             None => self.links.append(&mut self.rare, slot),
@@ -137,8 +143,10 @@ impl<R> PostedQueue<R> {
     /// The oldest receive that the arrival fits.
     #[inline]
     pub(super) fn find(&self, arrival: &Arrival) -> Option<Found> {
-        match &self.front {
-            Some(entry) if entry.want.fits(arrival) => Some(Found::Front),
+        let kind = place(arrival.kind);
+        match &self.front[kind] {
+            Some(entry) if entry.want.fits(arrival) => Some(Found::Front(kind)),
+            _ if self.behind[kind] == 0 => None,
             _ => self.find_behind(arrival),
         }
     }
@@ -178,7 +186,7 @@ impl<R> PostedQueue<R> {
     #[inline]
     pub(super) fn get_mut(&mut self, found: Found) -> Option<(Posted, &mut R)> {
         let (slot, entry) = match found {
-            Found::Front => (NIL, self.front.as_mut()),
+            Found::Front(kind) => (NIL, self.front[kind].as_mut()),
             Found::Behind { slot, .. } => (slot, self.slab.get_mut(slot)),
         };
         entry.map(|e| (Posted { slot, seq: e.seq }, &mut e.receive))
@@ -188,7 +196,7 @@ impl<R> PostedQueue<R> {
     #[inline]
     pub(super) fn take(&mut self, found: Found) -> Option<R> {
         match found {
-            Found::Front => self.front.take().map(|entry| entry.receive),
+            Found::Front(kind) => self.front[kind].take().map(|entry| entry.receive),
             Found::Behind { slot, table, bucket } => self.take_behind(slot, table, bucket),
         }
     }
@@ -202,7 +210,7 @@ impl<R> PostedQueue<R> {
             }
         }
         let entry = self.slab.remove(slot)?;
-        self.behind[kind(&entry.want)] -= 1;
+        self.behind[place(entry.want.kind)] -= 1;
         self.settle();
         Some(entry.receive)
     }
@@ -210,7 +218,8 @@ impl<R> PostedQueue<R> {
     pub(super) fn cancel(&mut self, posted: Posted) -> Option<R> {
         if posted.slot == NIL {
             let is_it = |entry: &mut Entry<R>| entry.seq == posted.seq;
-            return self.front.take_if(is_it).map(|entry| entry.receive);
+            let found = self.front.iter_mut().find_map(|front| front.take_if(is_it));
+            return found.map(|entry| entry.receive);
         }
         let entry = self.slab.get(posted.slot)?;
         if entry.seq != posted.seq {
@@ -227,7 +236,10 @@ impl<R> PostedQueue<R> {
         mut each: impl FnMut(Want, R),
     ) {
         // Others of its kind are younger; those of other kinds may have been posted before it.
-        let mut front = self.front.take_if(|e| which(&e.want, &e.receive));
+        let fronts = self.front.iter_mut();
+        let mut fronts: Vec<Entry<R>> =
+            fronts.filter_map(|front| front.take_if(|e| which(&e.want, &e.receive))).collect();
+        fronts.sort_unstable_by_key(|e| Reverse(e.seq));
         let mut slots: Vec<(u64, u32)> = self
             .slab
             .iter()
@@ -236,14 +248,14 @@ impl<R> PostedQueue<R> {
             .collect();
         slots.sort_unstable();
         for (seq, slot) in slots {
-            if let Some(entry) = front.take_if(|e| e.seq < seq) {
+            while let Some(entry) = fronts.pop_if(|e| e.seq < seq) {
                 each(entry.want, entry.receive);
             }
             if let Some(entry) = self.unlink(slot) {
                 each(entry.want, entry.receive);
             }
         }
-        if let Some(entry) = front {
+        while let Some(entry) = fronts.pop() {
             each(entry.want, entry.receive);
         }
         self.settle();
@@ -261,7 +273,7 @@ impl<R> PostedQueue<R> {
     fn unlink(&mut self, slot: u32) -> Option<Entry<R>> {
         let slab = &self.slab;
         let entry = slab.get(slot)?;
-        self.behind[kind(&entry.want)] -= 1;
+        self.behind[place(entry.want.kind)] -= 1;
         match self.tables.get_mut(usize::from(entry.table)) {
             None => self.links.unlink(&mut self.rare, slot),
             Some(table) => {
@@ -291,8 +303,8 @@ impl<R> PostedQueue<R> {
     }
 }
 
-/// Where receives of this kind are counted.
+/// Where receives of this kind are counted, and have their place in front.
 #[inline]
-fn kind(want: &Want) -> usize {
-    usize::from(want.kind.0) % KINDS
+fn place(kind: Kind) -> usize {
+    usize::from(kind.0) % KINDS
 }
