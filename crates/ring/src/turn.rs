@@ -165,12 +165,15 @@ impl Turn {
         self.mine = false;
         self.fresh = true;
         self.last = control.pack();
+        // One by one, which atomics are: read as a vector a moment after they were written one by
+        // one, they would come only when the store buffer has drained.
+        let Head(a, b, c) = head;
+        for (at, word) in [(8, a), (16, b), (24, c)] {
+            self.mem.word(at).store(word, Ordering::Relaxed);
+        }
         self.mem.note(0, 1, true);
         // SAFETY: inside the line, aligned to 8, and ours to write until the store below.
-        unsafe {
-            ptr::write(self.mem.at(8).cast::<Head>(), head);
-            write_words(self.mem.at(INLINE_AT), payload);
-        }
+        unsafe { write_words(self.mem.at(INLINE_AT), payload) };
         self.mem.word(0).store(self.last, Ordering::Release);
     }
 
@@ -201,11 +204,13 @@ impl Turn {
         if before != 0 {
             return Ok(Taken::Later);
         }
+        let head = |at| self.mem.word(at).load(Ordering::Relaxed);
+        self.item.head = Head(head(8), head(16), head(24));
         self.mem.note(0, 1, false);
         // SAFETY: inside the line and aligned; integers, for which every value is valid. The
         // acquire above has made the other's writes visible, and it does not write before its next
         // turn.
-        (self.item.head, self.payload) = unsafe { ptr::read(self.mem.at(8).cast()) };
+        self.payload = unsafe { ptr::read(self.mem.at(INLINE_AT).cast()) };
         (self.item.kind, self.item.len) = (kind, len);
         self.last = word;
         self.mine = true;

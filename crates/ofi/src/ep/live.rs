@@ -274,12 +274,8 @@ impl Live {
         let Some(bound) = self.bound.get() else { return false };
         self.turn(|turn, state| {
             state.lookout.progressed();
-            let mut did = turn.progress_within(looks);
-            while let Some(occurrence) = turn.occurrence() {
-                did = true;
-                self.tell(bound, state, occurrence);
-            }
-            did
+            let did = turn.progress_within(looks);
+            turn.occurrences(|occurrence| self.tell(bound, state, occurrence)) || did
         })
     }
 
@@ -289,37 +285,37 @@ impl Live {
         self.bound.get().is_some_and(|bound| bound.queues().any(Queue::any))
     }
 
-    fn tell(&self, bound: &Bound, state: &mut State, occurrence: Occurrence) {
+    fn tell(&self, bound: &Bound, state: &mut State, occurrence: &Occurrence) {
         match occurrence {
             Occurrence::Ended { cookie, result, placed } => {
                 let mark = Mark(cookie.mark);
                 if let Some(at) = mark.joins() {
-                    return state.circles.joined(at as usize, result.map(drop));
+                    return state.circles.joined(at as usize, result.clone().map(drop));
                 }
-                if let Err(error) = &result {
+                if let Err(error) = result {
                     state.mourn(error);
                 }
                 match mark.group() {
-                    None => bound.ended(state, cookie.context, mark, result, placed),
+                    None => bound.ended(state, cookie.context, mark, result, *placed),
                     Some(group) => {
                         let result = match result {
                             // The answer to a probe: its peer has what was sent before it.
                             Ok(_) | Err(Error::Refused { .. }) if mark.is_probe() => Ok(None),
-                            result => result.map(Some),
+                            result => result.clone().map(Some),
                         };
                         if let Some(whole) = state.groups.part_ended(group, result) {
-                            bound.ended(state, whole.context, whole.mark, whole.result, None);
+                            bound.ended(state, whole.context, whole.mark, &whole.result, None);
                         }
                     }
                 }
             }
-            Occurrence::Accessed { peer, access, key, len, data } => {
+            &Occurrence::Accessed { peer, access, key, len, data } => {
                 if let Some(key) = key {
                     self.touched(access, key, len);
                 }
                 accessed(bound, state.number(peer), (access, len), data);
             }
-            Occurrence::Touched { access, key, len } => self.touched(access, key, len),
+            &Occurrence::Touched { access, key, len } => self.touched(access, key, len),
         }
     }
 
@@ -395,7 +391,7 @@ impl Bound {
         state: &State,
         context: u64,
         mark: Mark,
-        result: Result<Status, Error>,
+        result: &Result<Status, Error>,
         placed: Option<Placed>,
     ) {
         let kind = mark.kind();
@@ -407,7 +403,7 @@ impl Bound {
                 if mark.told()
                     && let Some(told) = self.told(kind)
                 {
-                    told.queue.push(entry(state, context, mark, &status, placed));
+                    told.queue.push(entry(state, context, mark, status, placed));
                 }
             }
             Err(error) => self.failed(state, context, mark, error, placed),
@@ -421,7 +417,7 @@ impl Bound {
         state: &State,
         context: u64,
         mark: Mark,
-        error: Error,
+        error: &Error,
         placed: Option<Placed>,
     ) {
         let kind = mark.kind();
@@ -429,7 +425,7 @@ impl Bound {
             counter.count_error();
         }
         let Some(told) = self.told(kind) else { return };
-        let (status, room) = match &error {
+        let (status, room) = match error {
             Error::Truncated { status, room } => (*status, *room),
             _ => (Status { source: NOBODY, envelope: Default::default(), len: 0 }, 0),
         };
@@ -438,8 +434,8 @@ impl Bound {
         told.queue.fail(Failure {
             entry,
             lost: status.len - room,
-            error: Fail::from(&error),
-            text: state.text_of(&error),
+            error: Fail::from(error),
+            text: state.text_of(error),
         });
     }
 }

@@ -211,7 +211,7 @@ impl Ep {
             if let Err(error) = turn.get(peer, Buf::empty(), super::NOWHERE, None, Some(behind))
                 && let Some(whole) = state.groups.part_ended(group, Err(error))
             {
-                bound.ended(state, whole.context, whole.mark, whole.result, None);
+                bound.ended(state, whole.context, whole.mark, &whole.result, None);
             }
             if let Some(told) = &bound.receive {
                 told.queue.give_way();

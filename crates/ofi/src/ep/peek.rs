@@ -76,7 +76,7 @@ impl Ep {
                 state.lookout.told_nothing(turn, &want);
                 match turn.hopeless(&want) {
                     Some(error) if found.is_none() => {
-                        bound.failed(state, context, mark, error, None);
+                        bound.failed(state, context, mark, &error, None);
                     }
                     _ => nothing(bound, context, wanted),
                 }
@@ -107,7 +107,7 @@ impl Ep {
                 turn.receive_matched(matched, buf, Cookie { context, mark: mark.0 });
             } else {
                 turn.discard(matched);
-                bound.ended(state, context, mark, Ok(status), None);
+                bound.ended(state, context, mark, &Ok(status), None);
             }
             Ok(())
         })

@@ -77,7 +77,7 @@ impl Ep {
         self.live.turn(|turn, state: &mut State| {
             let peer = state.peer(transfer.number)?;
             if parts == 0 {
-                bound.ended(state, context, mark, Ok(status(peer, 0)), None);
+                bound.ended(state, context, mark, &Ok(status(peer, 0)), None);
                 return Ok(());
             }
             if parts == 1 {
@@ -95,7 +95,7 @@ impl Ep {
                     return Err(self.lost(state, &error));
                 }
                 if let Some(whole) = state.groups.part_ended(group, Err(error)) {
-                    bound.ended(state, whole.context, whole.mark, whole.result, None);
+                    bound.ended(state, whole.context, whole.mark, &whole.result, None);
                 }
             }
             Ok(())

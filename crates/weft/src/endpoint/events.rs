@@ -23,7 +23,11 @@ impl EndpointWork {
                 match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
                     Some(slot) if slot & MANY == 0 => {
                         let room = self.ops.at(slot).buf.write(0, payload);
-                        self.ops.end(slot, whole(status, room));
+                        if room < status.len {
+                            self.ops.end(slot, Err(Error::Truncated { status, room }));
+                        } else {
+                            self.ops.end_well(slot, status);
+                        }
                     }
                     Some(slot) => {
                         let slot = slot & !MANY;

@@ -393,6 +393,18 @@ impl Turn<'_> {
     pub fn occurrence(&mut self) -> Option<Occurrence> {
         self.work.ops.occurrences.pop_front()
     }
+
+    /// All of it, where it lies; `true` if there was anything.
+    #[inline]
+    pub fn occurrences(&mut self, each: impl FnMut(&Occurrence)) -> bool {
+        let all = &mut self.work.ops.occurrences;
+        if all.is_empty() {
+            return false;
+        }
+        all.iter().for_each(each);
+        all.clear();
+        true
+    }
 }
 
 fn owner(cookie: Option<Cookie>) -> Owner {
