@@ -75,7 +75,8 @@ impl Consumer {
         if word as u32 != self.taken.slots.wrapping_add(1) {
             return self.nothing(word);
         }
-        self.take_up(at, Control::unpack(word))
+        self.take_up(at, Control::unpack(word))?;
+        Ok(true)
     }
 
     /// Whether there is an item that [`Consumer::peek`] has not given. A look, not a check.
@@ -175,7 +176,7 @@ impl Consumer {
     }
 
     #[inline(never)]
-    fn take_up(&mut self, slot: usize, control: Control) -> Result<bool, RingError> {
+    fn take_up(&mut self, slot: usize, control: Control) -> Result<(), RingError> {
         if let Some(error) = self.broken {
             return Err(error);
         }
@@ -193,7 +194,7 @@ impl Consumer {
         // every value is valid, and the acquire of the slot's first word has made them visible.
         let head = unsafe { ptr::read(self.mem.at(slot + 8).cast::<Head>()) };
         self.current = Some(Current { item: Item { kind, head, len }, at, take });
-        Ok(true)
+        Ok(())
     }
 
     #[cold]

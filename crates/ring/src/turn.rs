@@ -138,10 +138,7 @@ impl Turn {
     #[inline]
     pub fn commit(&mut self, kind: u8, head: Head, after: u32) {
         assert!(self.mine, "a turn line is written in turn");
-        assert!(self.len <= INLINE, "a turn line takes small items in turn");
-        // SAFETY: `draft` has INLINE bytes, all initialised, which `write` does not touch.
-        let payload = unsafe { slice::from_raw_parts(self.draft.as_ptr().cast(), self.len) };
-        self.write(kind, head, payload, after);
+        self.write(kind, head, None, after);
     }
 
     /// Sends an item with a copy of `payload`, at most [`INLINE`] bytes: as [`Turn::commit`].
@@ -151,7 +148,7 @@ impl Turn {
     #[inline]
     pub fn push(&mut self, kind: u8, head: Head, payload: &[u8], after: u32) {
         assert!(self.mine && payload.len() <= INLINE, "a turn line takes small items in turn");
-        self.write(kind, head, payload, after);
+        self.write(kind, head, Some(payload), after);
     }
 
     #[inline]
@@ -159,12 +156,17 @@ impl Turn {
         (self.last as u8).wrapping_add(1)
     }
 
+    /// Writes an item with this payload, or with what was reserved.
     #[inline]
-    fn write(&mut self, kind: u8, head: Head, payload: &[u8], after: u32) {
-        let control = Control { turn: self.next(), kind, len: payload.len(), after };
+    fn write(&mut self, kind: u8, head: Head, payload: Option<&[u8]>, after: u32) {
+        let len = payload.map_or(self.len, <[u8]>::len);
+        assert!(len <= INLINE, "a turn line takes small items in turn");
         self.mine = false;
         self.fresh = true;
-        self.last = control.pack();
+        self.last = Control { turn: self.next(), kind, len, after }.pack();
+        // SAFETY: `draft` has INLINE bytes, all initialised.
+        let draft = || unsafe { slice::from_raw_parts(self.draft.as_ptr().cast(), len) };
+        let payload = payload.unwrap_or_else(draft);
         // One by one, which atomics are: read as a vector a moment after they were written one by
         // one, they would come only when the store buffer has drained.
         let Head(a, b, c) = head;
