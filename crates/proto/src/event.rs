@@ -104,16 +104,16 @@ pub(crate) enum Place {
 /// A message that has come. It is written where it stays until it is asked for: what is handed from
 /// step to step just after it was written, in other pieces, waits for the store buffer each time.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct Message {
     pub peer: PeerId,
     pub envelope: Envelope,
     pub place: Place,
 }
 
-impl Arrival {
+impl Message {
     /// Before the first.
-    pub fn none() -> Arrival {
-        Arrival { peer: PeerId(0), envelope: Envelope::default(), place: Place::Held }
+    pub fn none() -> Message {
+        Message { peer: PeerId(0), envelope: Envelope::default(), place: Place::Held }
     }
 }
 

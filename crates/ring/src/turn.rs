@@ -137,7 +137,6 @@ impl Turn {
     /// If it is not this end's turn.
     #[inline]
     pub fn commit(&mut self, kind: u8, head: Head, after: u32) {
-        assert!(self.mine, "a turn line is written in turn");
         self.write(kind, head, None, after);
     }
 
@@ -147,7 +146,6 @@ impl Turn {
     /// If it is not this end's turn, or the payload is too long.
     #[inline]
     pub fn push(&mut self, kind: u8, head: Head, payload: &[u8], after: u32) {
-        assert!(self.mine && payload.len() <= INLINE, "a turn line takes small items in turn");
         self.write(kind, head, Some(payload), after);
     }
 
@@ -160,7 +158,7 @@ impl Turn {
     #[inline]
     fn write(&mut self, kind: u8, head: Head, payload: Option<&[u8]>, after: u32) {
         let len = payload.map_or(self.len, <[u8]>::len);
-        assert!(len <= INLINE, "a turn line takes small items in turn");
+        assert!(self.mine && len <= INLINE, "a turn line takes small items in turn");
         self.mine = false;
         self.fresh = true;
         self.last = Control { turn: self.next(), kind, len, after }.pack();

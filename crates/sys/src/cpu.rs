@@ -61,8 +61,8 @@ pub fn take_short_turns() -> io::Result<()> {
     }
 }
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
+/// Bytes of a cache line, or a divisor of it.
+pub(crate) const CACHE_LINE: usize = 64;
 
 /// Has a cache line come while something else is done. Whatever `at` points to, nothing is
 /// accessed.
@@ -87,8 +87,8 @@ pub fn prefetch(at: *const u8) {
 /// Has the lines of the first `most` of these bytes come while something else is done: of what
 /// another processor has written, each takes some 10 ns if nothing else is done meanwhile.
 #[inline]
-pub fn prefetch_bytes(bytes: &[u8], most: usize) {
-    bytes[..bytes.len().min(most)].chunks(LINE).for_each(|line| prefetch(line.as_ptr()));
+pub(crate) fn prefetch_bytes(bytes: &[u8], most: usize) {
+    bytes[..bytes.len().min(most)].chunks(CACHE_LINE).for_each(|line| prefetch(line.as_ptr()));
 }
 
 /// The processors that this thread may run on.

@@ -7,7 +7,7 @@ use weft_wire::{Address, JobKey, Key, LastHeader, PeerId};
 
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::event::{Arrival, Incoming};
+use crate::event::{Incoming, Message};
 use crate::msg::buffers::Pool;
 use crate::msg::transfer::{Pieces, Pull, Transfer};
 use crate::peer::Lone;
@@ -50,7 +50,7 @@ pub(crate) struct Hub {
     /// Events for the owner.
     pub events: VecDeque<Incoming>,
     /// The message that it was told of last.
-    pub message: Arrival,
+    pub message: Message,
     /// Peers with held messages that have their turn.
     pub drain: VecDeque<PeerId>,
     /// Contents that arrived or were lost, between path and peer; empty otherwise.
@@ -96,7 +96,7 @@ impl Hub {
             groups: Vec::new(),
             heard: Vec::new(),
             events: VecDeque::new(),
-            message: Arrival::none(),
+            message: Message::none(),
             drain: VecDeque::new(),
             acked: Vec::new(),
             lost: Vec::new(),

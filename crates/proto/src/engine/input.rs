@@ -6,7 +6,7 @@ use weft_wire::{
 };
 
 use super::Engine;
-use crate::event::{Arrival, Cause, Incoming, Place};
+use crate::event::{Cause, Incoming, Message, Place};
 use crate::peer::{Cursor, PATHS_MAX, State, Step};
 use crate::reliable::Space;
 use crate::time::Instant;
@@ -210,7 +210,7 @@ impl Engine {
     /// it says of itself, and its payload, which may lie in `frame`, the one received last.
     #[inline]
     pub fn message<'a>(&'a self, frame: &'a [u8]) -> (PeerId, Envelope, &'a [u8]) {
-        let Arrival { peer, envelope, place } = &self.hub.message;
+        let Message { peer, envelope, place } = &self.hub.message;
         let payload = match place {
             Place::Frame(range) => &frame[range.clone()],
             Place::Held => self.held.as_deref().unwrap_or(&[]),

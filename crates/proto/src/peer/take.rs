@@ -4,7 +4,7 @@ use weft_wire::{Chunk, Envelope, FrameError, PeerId, Pushed, Ticket, is_message,
 
 use super::{Peer, State};
 use crate::engine::Hub;
-use crate::event::{Arrival, Cause, Incoming, Place};
+use crate::event::{Cause, Incoming, Message, Place};
 use crate::msg::inbox::{Ready, Verdict};
 use crate::msg::outbox::Body;
 use crate::msg::pushes::Need;
@@ -129,7 +129,7 @@ impl Peer {
             return self.later(hub, verdict);
         }
         counters.messages_received += 1;
-        hub.message = Arrival { peer: self.id, envelope, place: Place::Frame(payload) };
+        hub.message = Message { peer: self.id, envelope, place: Place::Frame(payload) };
         self.taken(hub);
         Ok(Step::Message)
     }
@@ -230,7 +230,7 @@ impl Peer {
         Some(match popped? {
             Ready::Message { envelope, buffer } => {
                 hub.counters.messages_received += 1;
-                hub.message = Arrival { peer, envelope, place: Place::Held };
+                hub.message = Message { peer, envelope, place: Place::Held };
                 (Incoming::Message, Some(buffer))
             }
             Ready::Announced { envelope, len, ticket } => {

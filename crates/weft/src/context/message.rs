@@ -70,7 +70,7 @@ impl<'a> Message<'a> {
     /// The number of the process that sent it.
     #[inline]
     pub fn source(&self) -> u32 {
-        let (PeerId(source), _, _) = self.work.message();
+        let (PeerId(source), _) = self.work.message();
         source
     }
 

@@ -181,18 +181,18 @@ impl ContextWork {
         }
     }
 
-    /// The current message.
+    /// Who sent the current message, and what it says of itself.
     ///
     /// # Panics
     /// If there is none.
     #[inline]
-    pub(super) fn message(&self) -> (PeerId, Envelope, &[u8]) {
+    pub(super) fn message(&self) -> (PeerId, Envelope) {
         match &self.current {
             Current::Device => match self.device.event() {
-                Event::Message { peer, envelope, payload } => (peer, envelope, payload),
+                Event::Message { peer, envelope, .. } => (peer, envelope),
                 _ => unreachable!("the current event is a message"),
             },
-            Current::Stash(s) => (s.peer, s.envelope, &s.payload),
+            Current::Stash(s) => (s.peer, s.envelope),
             Current::Nowhere => unreachable!("there is a current message"),
         }
     }

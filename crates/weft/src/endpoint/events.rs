@@ -23,10 +23,9 @@ impl EndpointWork {
                 match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
                     Some(slot) if slot & MANY == 0 => {
                         let room = self.ops.at(slot).buf.write(0, payload);
-                        if room < status.len {
-                            self.ops.end(slot, Err(Error::Truncated { status, room }));
-                        } else {
-                            self.ops.end_well(slot, status);
+                        match whole(status, room) {
+                            Ok(status) => self.ops.end_well(slot, status),
+                            error => self.ops.end(slot, error),
                         }
                     }
                     Some(slot) => {

@@ -43,7 +43,7 @@ const HEADER: usize = PIECES + OFFERS * 8;
 
 /// How long a sender leaves the turn line alone for the answer. (Measured with contexts, on a Xeon
 /// of 2023 whose spin-loop hint takes 12 ns: 8 bytes there and back in 0.31 us with one hint, in
-/// 0.25 with two to four.) Whoever is slower to answer loses nothing by it but the line.
+/// 0.25 to 0.26 with two to four.) Whoever is slower to answer loses nothing by it but the line.
 const HOLD_OFF_NS: u64 = 35;
 
 /// Spin-loop hints that are timed together.

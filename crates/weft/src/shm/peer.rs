@@ -163,7 +163,7 @@ impl Line {
     ///
     /// # Errors
     /// As for [`Duplex::push`].
-    #[inline(always)]
+    #[inline]
     pub(super) fn push(
         &mut self,
         kind: u8,

@@ -55,8 +55,8 @@ const KINDS: usize = 16;
 pub(super) struct PostedQueue<R> {
     /// By kind, a receive that was alone of it when it was posted, and so is older than all others
     /// that fit what it fits: nearly always the one, where messages go there and back. It costs no
-    /// table. (One place for all kinds would be taken for ever by a receive that stays, as MPICH
-    /// has one for what it says to itself.)
+    /// table. (One place for all kinds would be taken for ever by a receive that stays, as those of
+    /// MPICH for its active messages do.)
     front: [Option<Entry<R>>; KINDS],
     /// How many of each kind are not in front.
     behind: [u32; KINDS],
