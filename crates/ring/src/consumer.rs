@@ -27,6 +27,8 @@ pub struct Consumer {
     back: Place,
     /// Whether the slots still hold the zeros that they began with.
     first_lap: bool,
+    /// Bytes of a payload that may lie in a block.
+    longest_lent: usize,
     current: Option<Current>,
     broken: Option<RingError>,
 }
@@ -38,6 +40,8 @@ struct Current {
     /// Where its payload lies, and how many units of the data area it takes.
     at: usize,
     take: u32,
+    /// The block that it lies in instead.
+    block: Option<u8>,
 }
 
 impl Consumer {
@@ -50,8 +54,21 @@ impl Consumer {
             return Err(RingError::Memory("it is too small"));
         }
         let start = Place { slots: 0, units: 0 };
-        let (taken, back) = (start, start);
-        Ok(Consumer { mem, geometry, taken, back, first_lap: true, current: None, broken: None })
+        Ok(Consumer {
+            mem,
+            geometry,
+            taken: start,
+            back: start,
+            first_lap: true,
+            longest_lent: 0,
+            current: None,
+            broken: None,
+        })
+    }
+
+    /// From now on payloads of at most `len` bytes may lie in blocks.
+    pub(crate) fn take_blocks(&mut self, len: usize) {
+        self.longest_lent = len;
     }
 
     /// The oldest item in the ring: the same one again until it is [`Consumer::release`]d.
@@ -99,6 +116,12 @@ impl Consumer {
         self.current = None;
     }
 
+    /// The block in which the current item's payload lies.
+    #[inline]
+    pub(crate) fn block(&self) -> Option<u8> {
+        self.current.as_ref().and_then(|current| current.block)
+    }
+
     /// Slots of the ring.
     #[inline]
     pub(crate) fn slots(&self) -> usize {
@@ -122,6 +145,7 @@ impl Consumer {
     #[inline]
     pub fn payload(&self) -> &[u8] {
         let current = self.current.as_ref().expect("an item was looked at");
+        assert!(current.block.is_none(), "its payload lies in a block");
         self.mem.note(current.at, current.item.len.max(1), false);
         // SAFETY: `take_up` has computed `at` from our own count and checked the length, so the
         // range lies inside the memory. The acquire of the slot's word makes the producer's writes
@@ -180,11 +204,12 @@ impl Consumer {
         if let Some(error) = self.broken {
             return Err(error);
         }
-        let Control { kind, len, .. } = control;
-        if len > self.geometry.max_len() {
+        let Control { kind, len, lent, .. } = control;
+        let longest = if lent { self.longest_lent } else { self.geometry.max_len() };
+        if len > longest || lent && len <= INLINE {
             return Err(self.breaks("a length"));
         }
-        let (at, take) = if len <= INLINE {
+        let (at, take) = if len <= INLINE || lent {
             (slot + INLINE_AT, 0)
         } else {
             self.geometry.place(self.taken.units, len)
@@ -193,7 +218,9 @@ impl Consumer {
         // SAFETY: the slot is inside the memory and aligned; the words are integers, for which
         // every value is valid, and the acquire of the slot's first word has made them visible.
         let head = unsafe { ptr::read(self.mem.at(slot + 8).cast::<Head>()) };
-        self.current = Some(Current { item: Item { kind, head, len }, at, take });
+        // SAFETY: as above: the first byte of the slot's room for a payload.
+        let block = lent.then(|| unsafe { ptr::read(self.mem.at(slot + INLINE_AT)) });
+        self.current = Some(Current { item: Item { kind, head, len }, at, take, block });
         Ok(())
     }
 

@@ -1,25 +1,47 @@
-//! One end of a connection both ways: two rings and a turn line.
+//! One end of a connection both ways: two rings, a turn line and blocks.
 
 use crate::layout::INLINE;
-use crate::{Consumer, Head, Item, Producer, Refused, RingError, Taken, Turn};
+use crate::{Blocks, Consumer, Head, Item, Producer, Refused, RingError, Taken, Turn};
 
-/// One end of a connection: a ring each way, and a turn line for small items that go there and
-/// back. Items arrive in the order in which they were put in, whichever way each one takes.
+/// One end of a connection: a ring each way, a turn line for small items that go there and back,
+/// and blocks for longer payloads. Items arrive in the order in which they were put in, whichever
+/// way each one takes.
 pub struct Duplex {
     out: Producer,
     into: Consumer,
     turn: Turn,
+    blocks: Blocks,
+    /// Whether what is sent goes into blocks.
+    lends: bool,
+    /// Items that were.
+    lent: u64,
     /// Whether the current item came by the turn line.
     turned: bool,
-    /// Whether what was reserved last is in the turn line.
-    in_turn: bool,
+    room: Room,
+}
+
+/// Where what was reserved last lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Ring,
+    Turn,
+    /// In the next block, with so many bytes.
+    Block(usize),
 }
 
 impl Duplex {
-    /// An end that sends by `out` and receives by `into`. The turn line must be as unused as the
-    /// rings, and the other end must have its other end.
-    pub fn new(out: Producer, into: Consumer, turn: Turn) -> Duplex {
-        Duplex { out, into, turn, turned: false, in_turn: false }
+    /// An end that sends by `out` and receives by `into`. The turn line and the blocks must be as
+    /// unused as the rings, and the other end must have their other ends.
+    pub fn new(out: Producer, mut into: Consumer, mut turn: Turn, blocks: Blocks) -> Duplex {
+        into.take_blocks(blocks.size());
+        turn.take_blocks(blocks.size());
+        Duplex { out, into, turn, blocks, lends: false, lent: 0, turned: false, room: Room::Ring }
+    }
+
+    /// From now on, payloads over [`INLINE`] bytes are sent in blocks where there are any: for who
+    /// reads all of each payload that comes. The others' blocks are not at hand.
+    pub fn lend(&mut self) {
+        self.lends = true;
     }
 
     /// The longest payload in bytes that can be sent.
@@ -33,8 +55,33 @@ impl Duplex {
     /// See [`Refused`].
     #[inline]
     pub fn reserve(&mut self, len: usize) -> Result<&mut [u8], Refused> {
-        self.in_turn = len <= INLINE && self.turn.is_mine();
-        if self.in_turn { Ok(self.turn.reserve(len)) } else { self.out.reserve(len) }
+        self.room = Room::Ring;
+        if len <= INLINE {
+            if !self.turn.is_mine() {
+                return self.out.reserve(len);
+            }
+            self.room = Room::Turn;
+            return Ok(self.turn.reserve(len));
+        }
+        if !self.lends || !self.blocks.has(len) {
+            return self.out.reserve(len);
+        }
+        if !self.turn.is_mine() {
+            self.out.reserve(0)?;
+        }
+        self.room = Room::Block(len);
+        Ok(self.blocks.space(len))
+    }
+
+    /// Whether what was reserved last lies in a block.
+    #[inline]
+    pub fn in_block(&self) -> bool {
+        matches!(self.room, Room::Block(_))
+    }
+
+    /// Items that were sent in blocks so far.
+    pub fn lent(&self) -> u64 {
+        self.lent
     }
 
     /// The room that was reserved last, again.
@@ -43,7 +90,11 @@ impl Duplex {
     /// If nothing was reserved.
     #[inline]
     pub fn space(&mut self) -> &mut [u8] {
-        if self.in_turn { self.turn.space() } else { self.out.space() }
+        match self.room {
+            Room::Ring => self.out.space(),
+            Room::Turn => self.turn.space(),
+            Room::Block(len) => self.blocks.space(len),
+        }
     }
 
     /// Sends what was reserved last.
@@ -52,10 +103,18 @@ impl Duplex {
     /// If nothing was reserved.
     #[inline]
     pub fn commit(&mut self, kind: u8, head: Head) {
-        if std::mem::take(&mut self.in_turn) {
-            self.turn.commit(kind, head, self.out.put());
-        } else {
-            self.out.commit(kind, head);
+        match std::mem::replace(&mut self.room, Room::Ring) {
+            Room::Ring => self.out.commit(kind, head),
+            Room::Turn => self.turn.commit(kind, head, self.out.put()),
+            Room::Block(len) => {
+                let block = self.blocks.pass();
+                self.lent += 1;
+                if self.turn.is_mine() {
+                    self.turn.lend(kind, head, len, block, self.out.put());
+                } else {
+                    self.out.lend(kind, head, len, block);
+                }
+            }
         }
     }
 
@@ -65,22 +124,27 @@ impl Duplex {
     /// See [`Refused`].
     #[inline]
     pub fn push(&mut self, kind: u8, head: Head, payload: &[u8]) -> Result<(), Refused> {
-        self.in_turn = false;
-        if payload.len() <= INLINE && self.turn.is_mine() {
+        if payload.len() > INLINE {
+            self.reserve(payload.len())?.copy_from_slice(payload);
+            self.commit(kind, head);
+            return Ok(());
+        }
+        if self.turn.is_mine() {
+            self.room = Room::Ring;
             self.turn.push(kind, head, payload, self.out.put());
             return Ok(());
         }
-        self.out.push(kind, head, payload)
+        self.push_by_ring(kind, head, payload)
     }
 
-    /// As [`Duplex::push`], but not by the turn line: for who does not send in turn with the other
+    /// As [`Duplex::push`], but by the ring alone: for who does not send in turn with the other
     /// end, but at the same time.
     ///
     /// # Errors
     /// See [`Refused`].
     #[inline]
     pub fn push_by_ring(&mut self, kind: u8, head: Head, payload: &[u8]) -> Result<(), Refused> {
-        self.in_turn = false;
+        self.room = Room::Ring;
         self.out.push(kind, head, payload)
     }
 
@@ -106,7 +170,14 @@ impl Duplex {
                 self.look_at_turn(found)?;
             }
         }
-        Ok(self.current())
+        let current = self.current();
+        if let Some(&Item { len, .. }) = current
+            && len > INLINE
+            && let Some(block) = self.block()
+        {
+            self.blocks.check(block, len)?;
+        }
+        Ok(current)
     }
 
     #[inline]
@@ -142,12 +213,27 @@ impl Duplex {
     /// If there is none.
     #[inline]
     pub fn payload(&self) -> &[u8] {
+        if let Some(&Item { len, .. }) = self.current()
+            && len > INLINE
+            && let Some(block) = self.block()
+        {
+            return self.blocks.payload(block, len);
+        }
         if self.turned { self.turn.payload() } else { self.into.payload() }
+    }
+
+    /// The block in which the current item's payload lies.
+    #[inline]
+    fn block(&self) -> Option<u8> {
+        if self.turned { self.turn.block() } else { self.into.block() }
     }
 
     /// Gives the item back that [`Duplex::peek`] last gave: see [`Consumer::release`].
     #[inline]
     pub fn release(&mut self) -> bool {
+        if let Some(block) = self.block() {
+            self.blocks.keep(block);
+        }
         !std::mem::take(&mut self.turned) && self.into.release()
     }
 }

@@ -36,13 +36,13 @@ impl Geometry {
     /// A ring of `slots` slots with a data area of `data` bytes.
     ///
     /// # Errors
-    /// Both must be powers of two: 4 to 65536 slots, 256 bytes to 32 MiB.
+    /// Both must be powers of two: 4 to 65536 slots, 256 bytes to 16 MiB.
     pub fn new(slots: usize, data: usize) -> Result<Geometry, RingError> {
         if !slots.is_power_of_two() || !(4..=1 << 16).contains(&slots) {
             return Err(RingError::Memory("slots must be a power of two from 4 to 65536"));
         }
-        if !data.is_power_of_two() || !(4 * LINE..=32 << 20).contains(&data) {
-            return Err(RingError::Memory("data bytes must be a power of two, 256 to 32 Mi"));
+        if !data.is_power_of_two() || !(4 * LINE..=16 << 20).contains(&data) {
+            return Err(RingError::Memory("data bytes must be a power of two, 256 to 16 Mi"));
         }
         Ok(Geometry { slots: slots as u32, units: (data / LINE) as u32 })
     }
@@ -103,17 +103,24 @@ pub(crate) struct Control {
     pub(crate) seq: u32,
     pub(crate) kind: u8,
     pub(crate) len: usize,
+    /// The payload lies in a block, which the slot's first byte of payload names.
+    pub(crate) lent: bool,
 }
+
+/// The bit of a length that says that the payload lies in a block: no ring's payload is as long.
+const LENT: u64 = 1 << 63;
 
 impl Control {
     #[inline]
     pub(crate) fn pack(self) -> u64 {
-        u64::from(self.seq) | u64::from(self.kind) << 32 | (self.len as u64) << 40
+        let lent = if self.lent { LENT } else { 0 };
+        u64::from(self.seq) | u64::from(self.kind) << 32 | (self.len as u64) << 40 | lent
     }
 
     #[inline]
     pub(crate) fn unpack(word: u64) -> Control {
-        Control { seq: word as u32, kind: (word >> 32) as u8, len: (word >> 40) as usize }
+        let (len, lent) = ((word & !LENT) >> 40, word & LENT != 0);
+        Control { seq: word as u32, kind: (word >> 32) as u8, len: len as usize, lent }
     }
 }
 

@@ -21,8 +21,10 @@
 //! never taken from shared memory.
 //!
 //! A **turn line** ([`Turn`]) is one more line, for both directions: small items that go there and
-//! back take it in turn, and cost half of what the lines of two rings do. A [`Duplex`] is one end
-//! of a connection: a ring each way, and the turn line, with one order for all.
+//! back take it in turn, and cost half of what the lines of two rings do. **Blocks** ([`Blocks`])
+//! are the same for longer payloads: room that passes to the other end with what is in it. A
+//! [`Duplex`] is one end of a connection: a ring each way, the turn line and the blocks, with one
+//! order for all.
 //!
 //! A **doorbell** ([`Bell`]) is one word that says whether its owner sleeps. Whoever has put an
 //! item into a ring looks at it afterwards; whoever wants to sleep sets it first and looks at the
@@ -40,6 +42,7 @@
 //! This crate makes no system call and needs no operating system; `sys` has futexes and mappings.
 
 mod bell;
+mod blocks;
 mod board;
 mod consumer;
 mod duplex;
@@ -51,6 +54,7 @@ mod turn;
 mod words;
 
 pub use bell::{Bell, Sleep};
+pub use blocks::Blocks;
 pub use board::Board;
 pub use consumer::{Consumer, Item};
 pub use duplex::Duplex;

@@ -114,6 +114,25 @@ impl Producer {
     #[inline]
     pub fn commit(&mut self, kind: u8, head: Head) {
         let Reserved { len, take, .. } = self.reserved.take().expect("commit follows reserve");
+        self.publish(kind, head, len, take, false);
+    }
+
+    /// Puts an item into the ring whose payload of `len` bytes lies in a block, where room for an
+    /// item without payload was reserved last.
+    ///
+    /// # Panics
+    /// If nothing was reserved.
+    #[inline]
+    pub(crate) fn lend(&mut self, kind: u8, head: Head, len: usize, block: u8) {
+        let reserved = self.reserved.take().expect("an item without payload was reserved");
+        // SAFETY: the slot's room for a payload, inside the memory, aligned to 8, and ours as
+        // `reserve` has said.
+        unsafe { write_words(self.mem.at(reserved.at), &[block]) };
+        self.publish(kind, head, len, 0, true);
+    }
+
+    #[inline]
+    fn publish(&mut self, kind: u8, head: Head, len: usize, take: u32, lent: bool) {
         let at = self.geometry.slot_at(self.put);
         self.mem.note(at, 1, true);
         // SAFETY: the slot is inside the memory; the three words after its first are ours until the
@@ -121,7 +140,7 @@ impl Producer {
         unsafe { ptr::write(self.mem.at(at + 8).cast::<Head>(), head) };
         self.put = self.put.wrapping_add(1);
         self.used = self.used.wrapping_add(take);
-        let control = Control { seq: self.put, kind, len };
+        let control = Control { seq: self.put, kind, len, lent };
         self.mem.word(at).store(control.pack(), Ordering::Release);
     }
 

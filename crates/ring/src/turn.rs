@@ -15,13 +15,14 @@ use crate::{Head, Item, Memory, RingError};
 /// line at hand that it answers in: about half the traffic between the cores.
 ///
 /// ```text
-/// [turn:8 kind:8 len:8 0:8 after:32][head: 3 words][32 bytes of payload]
+/// [turn:8 kind:8 len:16 after:32][head: 3 words][32 bytes of payload]
 /// ```
 ///
 /// Only the end whose turn it is may write, and reading the other's item gives it the turn. So
 /// nothing waits in the line when it is written, and no room has to be given back. Who sends twice
 /// in a row uses its ring for the second item. `after` says how many items of that ring come before
-/// the one in the line: thereby the order is kept.
+/// the one in the line: thereby the order is kept. A payload over 32 bytes lies in a block, which
+/// the line's first byte of payload names ([`crate::Blocks`]).
 pub struct Turn {
     mem: Memory,
     /// The line's first word, as of the last turn that was taken.
@@ -38,6 +39,8 @@ pub struct Turn {
     /// How often to pause before the first look after a write.
     pauses: u32,
     fresh: bool,
+    /// Bytes of the longest payload: more than [`INLINE`] where they may lie in a block.
+    longest: usize,
 }
 
 /// The line's first word, taken apart.
@@ -102,7 +105,13 @@ impl Turn {
             len: 0,
             pauses,
             fresh: false,
+            longest: INLINE,
         })
+    }
+
+    /// From now on payloads of at most `len` bytes may lie in blocks.
+    pub(crate) fn take_blocks(&mut self, len: usize) {
+        self.longest = len.max(INLINE);
     }
 
     /// Whether it is this end's turn to write.
@@ -137,7 +146,7 @@ impl Turn {
     /// If it is not this end's turn.
     #[inline]
     pub fn commit(&mut self, kind: u8, head: Head, after: u32) {
-        self.write(kind, head, None, after);
+        self.write(kind, head, self.len, None, after);
     }
 
     /// Sends an item with a copy of `payload`, at most [`INLINE`] bytes: as [`Turn::commit`].
@@ -146,7 +155,13 @@ impl Turn {
     /// If it is not this end's turn, or the payload is too long.
     #[inline]
     pub fn push(&mut self, kind: u8, head: Head, payload: &[u8], after: u32) {
-        self.write(kind, head, Some(payload), after);
+        self.write(kind, head, payload.len(), Some(payload), after);
+    }
+
+    /// Sends an item whose payload of `len` bytes lies in a block: as [`Turn::commit`].
+    #[inline]
+    pub(crate) fn lend(&mut self, kind: u8, head: Head, len: usize, block: u8, after: u32) {
+        self.write(kind, head, len, Some(&[block]), after);
     }
 
     #[inline]
@@ -154,16 +169,16 @@ impl Turn {
         (self.last as u8).wrapping_add(1)
     }
 
-    /// Writes an item with this payload, or with what was reserved.
+    /// Writes an item of `len` bytes with this in the line, or with what was reserved.
     #[inline]
-    fn write(&mut self, kind: u8, head: Head, payload: Option<&[u8]>, after: u32) {
-        let len = payload.map_or(self.len, <[u8]>::len);
-        assert!(self.mine && len <= INLINE, "a turn line takes small items in turn");
+    fn write(&mut self, kind: u8, head: Head, len: usize, payload: Option<&[u8]>, after: u32) {
+        let here = payload.map_or(self.len, <[u8]>::len);
+        assert!(self.mine && here <= INLINE, "a turn line takes small items in turn");
         self.mine = false;
         self.fresh = true;
         self.last = Control { turn: self.next(), kind, len, after }.pack();
         // SAFETY: `draft` has INLINE bytes, all initialised.
-        let draft = || unsafe { slice::from_raw_parts(self.draft.as_ptr().cast(), len) };
+        let draft = || unsafe { slice::from_raw_parts(self.draft.as_ptr().cast(), here) };
         let payload = payload.unwrap_or_else(draft);
         // One by one, which atomics are: read as a vector a moment after they were written one by
         // one, they would come only when the store buffer has drained.
@@ -198,7 +213,7 @@ impl Turn {
         }
         let Control { turn, kind, len, after } = Control::unpack(word);
         let before = after.wrapping_sub(taken);
-        if turn != self.next() || len > INLINE || before as usize > slots {
+        if turn != self.next() || len > self.longest || before as usize > slots {
             return Err(RingError::Corrupt("a turn"));
         }
         if before != 0 {
@@ -223,11 +238,20 @@ impl Turn {
         &self.item
     }
 
+    /// The block in which its payload lies.
+    #[inline]
+    pub(crate) fn block(&self) -> Option<u8> {
+        (self.item.len > INLINE).then(|| self.payload[0].to_ne_bytes()[0])
+    }
+
     /// Its payload.
+    ///
+    /// # Panics
+    /// If it lies in a block.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         let len = self.item.len;
-        assert!(len <= INLINE, "a turn line's item is small");
+        assert!(len <= INLINE, "its payload lies in a block");
         // SAFETY: `payload` has INLINE bytes, all initialised.
         unsafe { slice::from_raw_parts(self.payload.as_ptr().cast(), len) }
     }

@@ -1,24 +1,53 @@
-//! Both ends of a connection: rings and the turn line together. Also for Miri.
+//! Both ends of a connection: rings, turn line and blocks together. Also for Miri.
 #![cfg(not(loom))]
 
 use std::sync::atomic::Ordering;
 
-use weft_ring::{Consumer, Duplex, Geometry, Head, Memory, Producer, RingError, Taken, Turn};
+use weft_ring::{
+    Blocks, Consumer, Duplex, Geometry, Head, Memory, Producer, RingError, Taken, Turn,
+};
 
 /// Longer under the real machine than under Miri, which is a thousand times slower.
 const ROUNDS: u64 = if cfg!(miri) { 100 } else { 50_000 };
 
-/// Two ends, and their turn line.
+/// Blocks of two ends, and the bytes of each.
+const BLOCKS: usize = 4;
+const BLOCK: usize = 64;
+
+/// What two ends share.
+struct Between {
+    there: Memory,
+    back: Memory,
+    line: Memory,
+    blocks: Memory,
+}
+
+/// Two ends that use all there is, and their turn line.
 fn ends(slots: usize) -> (Duplex, Duplex, Memory) {
+    let (mut a, mut b, between) = apart(slots);
+    a.lend();
+    b.lend();
+    (a, b, between.line)
+}
+
+/// Two ends that send no blocks.
+fn apart(slots: usize) -> (Duplex, Duplex, Between) {
     let geometry = Geometry::new(slots, 1024).unwrap();
     let (there, back) = (Memory::zeroed(geometry.size()), Memory::zeroed(geometry.size()));
-    let line = Memory::zeroed(64);
+    let (line, blocks) = (Memory::zeroed(64), Memory::zeroed(BLOCKS * BLOCK));
     let end = |out: &Memory, into: &Memory, first| {
         let out = Producer::new(out.clone(), geometry).unwrap();
         let into = Consumer::new(into.clone(), geometry).unwrap();
-        Duplex::new(out, into, Turn::new(line.clone(), first, 1).unwrap())
+        let turn = Turn::new(line.clone(), first, 1).unwrap();
+        Duplex::new(out, into, turn, Blocks::new(blocks.clone(), BLOCK, first).unwrap())
     };
-    (end(&there, &back, true), end(&back, &there, false), line)
+    let (a, b) = (end(&there, &back, true), end(&back, &there, false));
+    (a, b, Between { there, back, line, blocks })
+}
+
+/// What a block holds: the bytes of its first word.
+fn first_of(block: usize, between: &Between) -> u8 {
+    between.blocks.word(block * BLOCK).load(Ordering::Relaxed) as u8
 }
 
 fn send(end: &mut Duplex, i: u64, len: usize) {
@@ -49,7 +78,7 @@ fn run_of(i: u64) -> u64 {
 }
 
 fn len_of(i: u64) -> usize {
-    [0, 8, 32, 33, 31, 100, 1, 17][i as usize % 8]
+    [0, 8, 32, 33, 31, 100, 64, 17, 65, 50][i as usize % 10]
 }
 
 #[test]
@@ -107,6 +136,103 @@ fn a_reservation_is_forgotten_by_the_next() {
     expect(&mut b, 2, 3);
 }
 
+/// A payload goes back in the block that it came in, as soon as it was read; who has none uses the
+/// ring, and so does who never asked for blocks.
+#[test]
+fn a_block_passes_with_its_payload() {
+    let (mut a, mut b, between) = apart(8);
+    send(&mut a, 1, 40);
+    expect(&mut b, 1, 40);
+    assert!((0..BLOCKS).all(|block| first_of(block, &between) == 0), "nobody uses blocks yet");
+    a.lend();
+    b.lend();
+    a.reserve(40).unwrap();
+    assert!(a.in_block());
+    // The first end begins with the lower half, and takes the upper one of these.
+    for i in 2..100 {
+        send(&mut a, i, 40);
+        assert_eq!(first_of(1, &between), i as u8);
+        expect(&mut b, i, 40);
+        send(&mut b, i + 100, 64);
+        assert_eq!(first_of(1, &between), (i + 100) as u8);
+        expect(&mut a, i + 100, 64);
+    }
+    // The other end's, which it still has.
+    assert!([0, 2, 3].iter().all(|&block| first_of(block, &between) == 0));
+    a.reserve(65).unwrap();
+    assert!(!a.in_block(), "too long for a block");
+    for (i, in_block) in [(200, true), (201, true), (202, false)] {
+        a.reserve(40).unwrap();
+        assert_eq!(a.in_block(), in_block, "both blocks are on their way at last");
+        send(&mut a, i, 40);
+    }
+    // What was not read yet is not used.
+    assert!(b.peek().unwrap().is_some());
+    for i in [203, 204, 205] {
+        send(&mut b, i, 40);
+    }
+    (200..203).for_each(|i| expect(&mut b, i, 40));
+    (203..206).for_each(|i| expect(&mut a, i, 40));
+    assert_eq!((a.peek(), b.peek()), (Ok(None), Ok(None)));
+}
+
+/// What no other end writes: a block that is this end's already, or none, or a length that does not
+/// fit; by the turn line and by the ring.
+#[test]
+fn a_block_that_cannot_have_come_is_an_error_never_a_crash() {
+    let slot = 128;
+    for (block, len, wrong) in [
+        (0, 40, None),
+        (1, 64, None),
+        (2, 40, Some("a block")),
+        (3, 40, Some("a block")),
+        (4, 40, Some("a block")),
+        (255, 40, Some("a block")),
+        (0, 65, Some("a length")),
+        (0, 0x7f_ffff, Some("a length")),
+        (0, 32, Some("a length")),
+        (0, 0, Some("a length")),
+    ] {
+        let (_, mut b, between) = apart(4);
+        between.there.word(slot + 32).store(block, Ordering::Relaxed);
+        between.there.word(slot).store(1 | len << 40 | 1 << 63, Ordering::Relaxed);
+        let found = b.peek().map(|item| item.unwrap().len as u64);
+        assert_eq!(found, wrong.map_or(Ok(len), |w| Err(RingError::Corrupt(w))), "{block} {len}");
+        if found.is_ok() {
+            assert_eq!(b.payload().len() as u64, len);
+        }
+        b.release();
+
+        let (_, mut b, between) = apart(4);
+        between.line.word(32).store(block, Ordering::Relaxed);
+        between.line.word(0).store(1 | (len & 0xffff) << 16, Ordering::Relaxed);
+        let found = b.peek().is_ok();
+        assert_eq!(found, wrong.is_none() || len <= 32, "{block} {len} by the turn line");
+        b.release();
+    }
+    // The same block twice.
+    let (_, mut b, between) = apart(4);
+    for (at, seq) in [(slot, 1), (slot + 64, 2)] {
+        between.there.word(at + 32).store(1, Ordering::Relaxed);
+        between.there.word(at).store(seq | 40 << 40 | 1 << 63, Ordering::Relaxed);
+    }
+    assert!(b.peek().unwrap().is_some());
+    b.release();
+    assert_eq!(b.peek(), Err(RingError::Corrupt("a block")));
+    assert!(between.back.word(slot).load(Ordering::Relaxed) == 0);
+}
+
+#[test]
+fn blocks_are_whole_lines_and_few() {
+    for (bytes, size, well) in [(256, 64, true), (0, 64, true), (100, 64, true)]
+        .into_iter()
+        .chain([(256, 0, false), (256, 63, false), (64 * 33, 64, false), (1 << 17, 1 << 16, false)])
+    {
+        let made = Blocks::new(Memory::zeroed(bytes), size, true);
+        assert_eq!(made.is_ok(), well, "{bytes} {size}");
+    }
+}
+
 /// Every word of the turn line set to nonsense: an error or an item, never a crash.
 #[test]
 fn nonsense_in_the_turn_line_is_an_error_never_a_crash() {
@@ -116,7 +242,7 @@ fn nonsense_in_the_turn_line_is_an_error_never_a_crash() {
             line.word(at).store(nonsense, Ordering::Relaxed);
             for _ in 0..3 {
                 if let Ok(Some(_)) = b.peek() {
-                    assert!(b.payload().len() <= 32);
+                    assert!(b.payload().len() <= BLOCK);
                     b.release();
                 }
                 let _ = a.push(1, Head::default(), &[1; 8]);
@@ -128,7 +254,7 @@ fn nonsense_in_the_turn_line_is_an_error_never_a_crash() {
         }
     }
     let (_, mut b, line) = ends(4);
-    for wrong in [2, 33 << 16 | 1, 5 << 32 | 1] {
+    for wrong in [2, 65 << 16 | 1, 5 << 32 | 1] {
         line.word(0).store(wrong, Ordering::Relaxed);
         assert_eq!(b.peek(), Err(RingError::Corrupt("a turn")), "{wrong:x}");
     }

@@ -4,7 +4,7 @@
 
 use loom::thread;
 use weft_ring::{
-    Bell, Board, Consumer, Duplex, Geometry, Head, Memory, Producer, Refused, Sleep, Turn,
+    Bell, Blocks, Board, Consumer, Duplex, Geometry, Head, Memory, Producer, Refused, Sleep, Turn,
 };
 
 fn pair() -> (Producer, Consumer) {
@@ -119,13 +119,22 @@ fn no_word_of_room_is_lost() {
 fn ends() -> (Duplex, Duplex) {
     let geometry = Geometry::new(4, 256).unwrap();
     let (there, back) = (Memory::zeroed(geometry.size()), Memory::zeroed(geometry.size()));
-    let line = Memory::zeroed(64);
+    let (line, blocks) = (Memory::zeroed(64), Memory::zeroed(2 * 64));
     let end = |out: &Memory, into: &Memory, first| {
         let out = Producer::new(out.clone(), geometry).unwrap();
         let into = Consumer::new(into.clone(), geometry).unwrap();
-        Duplex::new(out, into, Turn::new(line.clone(), first, 0).unwrap())
+        let turn = Turn::new(line.clone(), first, 0).unwrap();
+        Duplex::new(out, into, turn, Blocks::new(blocks.clone(), 64, first).unwrap())
     };
     (end(&there, &back, true), end(&back, &there, false))
+}
+
+/// The same, and longer payloads go in the one block that each end has.
+fn lending() -> (Duplex, Duplex) {
+    let (mut a, mut b) = ends();
+    a.lend();
+    b.lend();
+    (a, b)
 }
 
 fn next(end: &mut Duplex) -> (u8, u64) {
@@ -170,6 +179,42 @@ fn the_turn_line_does_not_overtake_the_ring() {
         });
         assert_eq!(next(&mut b), (1, 10));
         assert_eq!(next(&mut b), (2, 20));
+        sender.join().unwrap();
+    });
+}
+
+/// A block that came by the turn line goes back by the ring, and there and back once more.
+#[test]
+fn a_block_is_written_by_one_end_at_a_time() {
+    model(|| {
+        let (mut a, mut b) = lending();
+        let sender = thread::spawn(move || {
+            a.push(1, Head(10, 0, 0), &[1; 40]).unwrap();
+            assert_eq!(next(&mut a), (2, 20));
+            assert_eq!(next(&mut a), (3, 30));
+            a.push(4, Head(40, 0, 0), &[4; 64]).unwrap();
+        });
+        assert_eq!(next(&mut b), (1, 10));
+        b.push(2, Head(20, 0, 0), &[2; 40]).unwrap();
+        b.push(3, Head(30, 0, 0), &[3; 64]).unwrap();
+        assert_eq!(next(&mut b), (4, 40));
+        sender.join().unwrap();
+    });
+}
+
+/// Both ends send at once, each by its own block.
+#[test]
+fn blocks_of_both_ends_are_on_their_way_at_once() {
+    model(|| {
+        let (mut a, mut b) = lending();
+        let sender = thread::spawn(move || {
+            a.push(1, Head(10, 0, 0), &[1; 40]).unwrap();
+            assert_eq!(next(&mut a), (2, 20));
+            a.push(3, Head(30, 0, 0), &[3; 40]).unwrap();
+        });
+        b.push(2, Head(20, 0, 0), &[2; 40]).unwrap();
+        assert_eq!(next(&mut b), (1, 10));
+        assert_eq!(next(&mut b), (3, 30));
         sender.join().unwrap();
     });
 }

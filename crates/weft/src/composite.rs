@@ -345,6 +345,10 @@ impl Device for Composite {
         self.devices[at].lend_board(group, peers)
     }
 
+    fn reads_all(&mut self) {
+        self.devices.iter_mut().for_each(|device| device.reads_all());
+    }
+
     fn lend_board_again(&mut self, group: u64, peer: PeerId) -> bool {
         let at = self.of(peer);
         at.is_some_and(|at| self.devices[at].lend_board_again(group, peer))

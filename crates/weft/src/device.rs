@@ -261,6 +261,10 @@ pub trait Device: Send {
     /// eagerly, because memory for unexpected ones is short: STOP and GO.
     fn hold(&mut self, peer: PeerId, hold: bool);
 
+    /// From now on the one above reads all of each message's payload, and not just what it needs
+    /// of it: memory that came with one is then at hand for the next that is sent.
+    fn reads_all(&mut self) {}
+
     /// The longest datagram, bytes, that goes to anyone at any time.
     fn datagram_max(&self) -> usize;
 

@@ -114,6 +114,7 @@ impl Endpoint {
         let Parts { device, early, dead, place, spin_ns, regions, nodes, kept } = parts;
         let others = place.size.saturating_sub(1) as usize;
         let mut work = EndpointWork::new(device, others, early, dead);
+        work.device.reads_all();
         prepare(&mut work);
         let station = Station::new(work, patience(&place, spin_ns))?;
         Ok(Endpoint { station, place, regions, nodes, address: None, _kept: kept })

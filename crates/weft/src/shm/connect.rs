@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
-use weft_ring::{Duplex, Geometry};
+use weft_ring::Geometry;
 use weft_sys::buf::Buf;
 use weft_sys::cma;
 use weft_sys::copy::Copier;
@@ -405,17 +405,21 @@ impl Shm {
         let bell = bell::attach(doorbell.as_fd())?;
         let pid = socket.peer().map_or(0, |peer| peer.pid);
         let cma = self.options.cma && pid != 0 && try_cma(pid, &terms);
-        let turn = inbox::turn(&inbox, &outbox, dialer)?;
+        let (mut ends, inbox, outbox, fd) = inbox::join(inbox, outbox, dialer)?;
+        if self.reads_all {
+            ends.lend();
+        }
         let line = Line {
             socket,
             token,
             life,
-            ends: Duplex::new(outbox.ring, inbox.ring, turn),
+            ends,
             copier: Copier::default(),
-            outbox: outbox.shared,
+            block_copier: Copier::default(),
+            outbox,
             bell,
             caller: self.me.port,
-            inbox: inbox.shared,
+            inbox,
             pid,
             cma,
             writes: true,
@@ -427,7 +431,7 @@ impl Shm {
             bye: false,
             talks: true,
         };
-        Ok((line, inbox.fd))
+        Ok((line, fd))
     }
 
     /// The peer can be talked with from now on.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use bolero::{TypeGenerator, check};
-use weft_ring::{Head, Memory};
+use weft_ring::{Head, LINE, Memory};
 use weft_sys::mem::{self, Mapping};
 use weft_sys::unix::{Received, Socket};
 use weft_wire::Kind;
@@ -102,6 +102,8 @@ enum Step {
     Wake,
     /// An item in the ring: kind, head, bytes.
     Item(u8, Number, Number, Number, u8),
+    /// One whose payload is said to lie in a block: kind, block, length.
+    Lent(u8, u8, Number),
     /// A message is announced: place, turn, bytes, region, pieces, whether all are named.
     Announce(u8, u8, Number, u8, Vec<(Number, Number)>, bool),
     /// A word in the memory that one of the two has made.
@@ -117,6 +119,7 @@ enum Step {
     Hold(bool),
     Lend(u8),
     Take(u8),
+    ReadsAll,
     Arm(bool),
     Poll,
 }
@@ -300,6 +303,17 @@ impl World {
         let _ = outbox.ring.push(item::ANNOUNCE, Head::default(), &bytes);
     }
 
+    /// Puts an item into the ring, then says that its payload lies in a block.
+    fn lend(&mut self, kind: u8, block: u8, len: u64) {
+        let Some((outbox, memory)) = &mut self.outbox else { return };
+        let place = outbox.ring.put() as usize % geometry().slots();
+        if outbox.ring.push(kind % 10, Head::default(), &[block % 8]).is_ok() {
+            let control = memory.word(inbox::RING + (2 + place) * LINE);
+            let len = (len & 0x7f_ffff) << 40 | 1 << 63;
+            control.fetch_or(len, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
     /// What the other process does.
     fn lie(&mut self, step: &Step) {
         match *step {
@@ -332,6 +346,7 @@ impl World {
                     let _ = outbox.ring.push(kind % 10, head, &vec![9; usize::from(len)]);
                 }
             }
+            Step::Lent(kind, block, len) => self.lend(kind, block, len.get()),
             Step::Announce(slot, turn, len, region, ref more, _) => {
                 self.announce((slot, turn), len.get(), region, more);
             }
@@ -393,6 +408,7 @@ impl World {
                 }
             }
             Step::Hold(hold) => self.shm.hold(LIAR, hold),
+            Step::ReadsAll => self.shm.reads_all(),
             Step::Lend(group) => drop(self.shm.lend_board(u64::from(group), &[LIAR])),
             Step::Take(group) => {
                 if let Some(board) = self.shm.take_board(LIAR, u64::from(group)) {

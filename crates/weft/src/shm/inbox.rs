@@ -7,6 +7,7 @@
 //!          of lines, because some processors fetch lines by pairs
 //! line 4.. a word for each announcement on its way: whose turn it is to decide on it
 //! then     as many words: which pieces of it are copied by whom, where both ends copy
+//! then     the blocks of the connection, used as the turn line is
 //! then     the ring
 //! ```
 
@@ -15,10 +16,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use weft_ring::{Consumer, Geometry, LINE, Memory, Producer, RingError, Turn};
+use weft_ring::{Blocks, Consumer, Duplex, Geometry, LINE, Memory, Producer, RingError, Turn};
 use weft_sys::clock::now_ns;
 use weft_sys::mem::{self, Mapping};
 
+use super::EAGER_MAX;
 use super::help::Pieces;
 use super::item::OfferId;
 use crate::error::Error;
@@ -40,6 +42,12 @@ const WORDS: usize = 4 * LINE;
 const PIECES: usize = WORDS + OFFERS * 8;
 
 const HEADER: usize = PIECES + OFFERS * 8;
+
+/// Blocks of a connection. An end has what it sends in hand, and what has come until its next poll:
+/// so two for each let both go to and fro at once. Only those that are used take memory.
+const BLOCKS: usize = 4;
+
+pub(super) const RING: usize = HEADER + BLOCKS * EAGER_MAX;
 
 /// How long a sender leaves the turn line alone for the answer. (Measured with contexts, on a Xeon
 /// of 2023 whose spin-loop hint takes 12 ns: 8 bytes there and back in 0.31 us with one hint, in
@@ -115,6 +123,7 @@ pub(super) struct Inbox {
     pub(super) shared: Shared,
     pub(super) ring: Consumer,
     turn: Memory,
+    blocks: Memory,
     pub(super) fd: OwnedFd,
 }
 
@@ -126,7 +135,7 @@ impl Inbox {
         let fd = fd.map_err(|e| Error::system("making shared memory", &e))?;
         let parts = Parts::map(fd.as_fd(), geometry).map_err(|e| failed(&e))?;
         let ring = Consumer::new(parts.ring, geometry).map_err(|e| failed(&e))?;
-        Ok(Inbox { shared: parts.shared, ring, turn: parts.turn, fd })
+        Ok(Inbox { shared: parts.shared, ring, turn: parts.turn, blocks: parts.blocks, fd })
     }
 }
 
@@ -141,6 +150,7 @@ pub(super) struct Outbox {
     pub(super) shared: Shared,
     pub(super) ring: Producer,
     turn: Memory,
+    blocks: Memory,
 }
 
 impl Outbox {
@@ -148,14 +158,25 @@ impl Outbox {
     pub(super) fn attach(fd: BorrowedFd<'_>, geometry: Geometry) -> Result<Outbox, String> {
         let parts = Parts::map(fd, geometry)?;
         let ring = Producer::new(parts.ring, geometry).map_err(|e| e.to_string())?;
-        Ok(Outbox { shared: parts.shared, ring, turn: parts.turn })
+        Ok(Outbox { shared: parts.shared, ring, turn: parts.turn, blocks: parts.blocks })
     }
 }
 
-/// The turn line of a connection: the dialer's memory has it, and the dialer begins.
-pub(super) fn turn(inbox: &Inbox, outbox: &Outbox, dialer: bool) -> Result<Turn, String> {
-    let mem = if dialer { &inbox.turn } else { &outbox.turn };
-    Turn::new(mem.clone(), dialer, pauses()).map_err(|e| e.to_string())
+/// One end of a connection, and what both see besides it: the inbox's and the outbox's. Turn line
+/// and blocks are those of the dialer's memory, and the dialer begins.
+pub(super) fn join(
+    inbox: Inbox,
+    outbox: Outbox,
+    dialer: bool,
+) -> Result<(Duplex, Shared, Shared, OwnedFd), String> {
+    let (turn, blocks) = match dialer {
+        true => (inbox.turn, inbox.blocks),
+        false => (outbox.turn, outbox.blocks),
+    };
+    let turn = Turn::new(turn, dialer, pauses()).map_err(|e| e.to_string())?;
+    let blocks = Blocks::new(blocks, EAGER_MAX, dialer).map_err(|e| e.to_string())?;
+    let ends = Duplex::new(outbox.ring, inbox.ring, turn, blocks);
+    Ok((ends, inbox.shared, outbox.shared, inbox.fd))
 }
 
 /// How many spin-loop hints take about [`HOLD_OFF_NS`]: they are 4 to 45 ns long, by processor.
@@ -176,13 +197,14 @@ fn pauses() -> u32 {
 pub(super) struct Parts {
     shared: Shared,
     turn: Memory,
+    blocks: Memory,
     ring: Memory,
 }
 
 impl Parts {
     /// Bytes of the whole.
     pub(super) fn len(geometry: Geometry) -> usize {
-        HEADER + geometry.size()
+        RING + geometry.size()
     }
 
     fn map(fd: BorrowedFd<'_>, geometry: Geometry) -> Result<Parts, String> {
@@ -190,7 +212,8 @@ impl Parts {
         let parts = || -> Result<Parts, RingError> {
             let whole = Memory::new(Arc::new(mapping))?;
             let (shared, turn) = (Shared(whole.part(0, HEADER)?), whole.part(TURN, LINE)?);
-            Ok(Parts { shared, turn, ring: whole.part(HEADER, geometry.size())? })
+            let blocks = whole.part(HEADER, RING - HEADER)?;
+            Ok(Parts { shared, turn, blocks, ring: whole.part(RING, geometry.size())? })
         };
         parts().map_err(|e| e.to_string())
     }

@@ -3,7 +3,8 @@
 //!
 //! Each process makes, for every peer that sends to it, a piece of shared memory with a ring
 //! (`inbox`), and has one doorbell page. A small message is one cache line written by the sender
-//! and read by the receiver. Large messages are announced, and pulled by the receiver (`pull`).
+//! and read by the receiver; a longer one lies in the ring's data area, or in a block that passes
+//! to the receiver with it. Large messages are announced, and pulled by the receiver (`pull`).
 //!
 //! Processes find each other by the [`Port`], an abstract unix socket: over it they prove the job
 //! key to each other and pass descriptors (`connect`, `hello`). There is no file anywhere,
@@ -146,6 +147,8 @@ enum Current {
 #[derive(Default)]
 struct Count {
     sent: u64,
+    /// Of connections that have ended.
+    lent: u64,
     received: u64,
     announced: u64,
     pulled: u64,
@@ -218,6 +221,8 @@ pub struct Shm {
     /// How the bell is armed, and whether all rings were empty then.
     armed: Option<(Sleep, bool)>,
     closing: bool,
+    /// The one above reads all of each payload.
+    reads_all: bool,
     now_ns: u64,
     next_look_ns: u64,
     looked_ns: u64,
@@ -273,6 +278,7 @@ impl Shm {
             callers: Vec::new(),
             armed: None,
             closing: false,
+            reads_all: false,
             now_ns: 0,
             next_look_ns: 0,
             looked_ns: 0,
@@ -390,8 +396,7 @@ impl Device for Shm {
 
     #[inline]
     fn fill(&mut self, at: usize, from: &Buf) {
-        let line = self.reserved_line();
-        line.copier.read(from, 0, &mut line.ends.space()[at..]);
+        self.reserved_line().fill(|copier, space| _ = copier.read(from, 0, &mut space[at..]));
     }
 
     #[inline]
@@ -438,6 +443,13 @@ impl Device for Shm {
             // It may sleep until it can send again.
             line.ring();
         }
+    }
+
+    fn reads_all(&mut self) {
+        self.reads_all = true;
+        let lines = self.peers.iter_mut().filter_map(|peer| peer.line.as_mut());
+        let strangers = self.strangers.iter_mut().map(|stranger| &mut stranger.line);
+        lines.chain(strangers).for_each(|line| line.ends.lend());
     }
 
     fn datagram_max(&self) -> usize {
@@ -568,8 +580,11 @@ impl Device for Shm {
 
     fn counters(&self) -> Counters {
         let c = &self.count;
+        let lines = self.peers.iter().filter_map(|peer| peer.line.as_ref());
+        let lent = lines.fold(c.lent, |lent, line| lent + line.ends.lent());
         [
             ("sent", c.sent),
+            ("lent", lent),
             ("received", c.received),
             ("announced", c.announced),
             ("pulled", c.pulled),

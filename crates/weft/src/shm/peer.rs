@@ -111,8 +111,10 @@ pub(super) struct Line {
     pub(super) life: Option<Life>,
     /// What goes to and fro.
     pub(super) ends: Duplex,
-    /// Writes what is long into the peer's memory.
+    /// Writes what is long into the ring, whose memory the peer has read last.
     pub(super) copier: Copier,
+    /// The same for blocks, which were read here last.
+    pub(super) block_copier: Copier,
     /// What else is in the peer's memory for us, and in ours for it.
     pub(super) outbox: Shared,
     pub(super) inbox: Shared,
@@ -172,7 +174,8 @@ impl Line {
         turn: bool,
     ) -> Result<(), Refused> {
         if payload.len() >= copy::MIN {
-            self.copier.copy(payload, self.ends.reserve(payload.len())?);
+            self.ends.reserve(payload.len())?;
+            self.fill(|copier, space| copier.copy(payload, space));
             self.ends.commit(kind, head);
             return Ok(());
         }
@@ -180,6 +183,16 @@ impl Line {
             true => self.ends.push(kind, head, payload),
             false => self.ends.push_by_ring(kind, head, payload),
         }
+    }
+
+    /// Has a copier write to what was reserved last.
+    #[inline]
+    pub(super) fn fill(&mut self, fill: impl FnOnce(&mut Copier, &mut [u8])) {
+        let copier = match self.ends.in_block() {
+            true => &mut self.block_copier,
+            false => &mut self.copier,
+        };
+        fill(copier, self.ends.space());
     }
 
     /// Tells the peer that there is news; wakes it if it sleeps. One look at a word where it does

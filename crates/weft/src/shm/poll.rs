@@ -429,6 +429,7 @@ impl Shm {
     /// Gives the connection's memory and socket back.
     fn hang_up(&mut self, at: usize) {
         if let Some(line) = self.peers[at].line.take() {
+            self.count.lent += line.ends.lent();
             // Not by closing alone: a child of this process may have copies of the descriptors.
             let _ = self.sockets.remove(line.socket.as_fd());
             if let Some(life) = &line.life {

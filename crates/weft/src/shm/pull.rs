@@ -374,13 +374,13 @@ fn put_pieces(stream: &mut Stream, from: &Buf, line: &mut Line, budget: &mut usi
     while stream.sent < stream.want && *budget > 0 {
         let len = (stream.want - stream.sent).min(longest);
         match line.ends.reserve(len) {
-            Ok(space) => line.copier.read(from, stream.sent, space),
+            Ok(_) => line.fill(|copier, space| _ = copier.read(from, stream.sent, space)),
             Err(Refused::Corrupt(error)) => {
                 line.end(&error.to_string());
                 return false;
             }
             Err(Refused::Full | Refused::TooLong) => return false,
-        };
+        }
         line.ends.commit(item::PIECE, Head(stream.pull, stream.sent as u64, 0));
         stream.sent += len;
         *budget = budget.saturating_sub(len);

@@ -36,6 +36,7 @@ fn pulls(a: &mut End, b: &mut End, expect: (u64, u64), into: Buf) {
 
 fn all_sizes(options: ShmOptions) {
     let (mut a, mut b) = pair(options);
+    a.shm.reads_all();
     for len in [0, 1, 7, 8, 31, 32, 33, 63, 64, 65, 1000, 4096, 16383, EAGER_MAX] {
         let bytes = pattern(len as u64, len);
         a.sends(&mut b, 1, tag(len as u64), &bytes);
@@ -63,6 +64,38 @@ fn all_sizes_arrive_through_the_ring_where_attach_is_not_allowed() {
 #[test]
 fn all_sizes_arrive_through_the_smallest_ring() {
     all_sizes(ShmOptions::for_peers(64).cma(false));
+}
+
+/// Each end sends two messages before it reads the other's, and holds the last one that it has read
+/// while it sends.
+#[test]
+fn who_reads_all_of_each_message_sends_the_next_in_the_same_memory() {
+    let (mut a, mut b) = pair(options());
+    let lens = [33, 64, 4096, 1, 100, EAGER_MAX, 1000, 32, 5000];
+    let len_of = |seed: u64| lens[seed as usize % lens.len()];
+    for round in 0..1000 {
+        if round == 10 {
+            assert_eq!(a.counter("shm.lent") + b.counter("shm.lent"), 0);
+            a.shm.reads_all();
+            b.shm.reads_all();
+        }
+        let seeds = [4 * round, 4 * round + 1];
+        for (end, peer, shift) in [(&mut a, 1, 0), (&mut b, 0, 2)] {
+            for seed in seeds.map(|seed| seed + shift) {
+                end.try_send(peer, tag(seed), &pattern(seed, len_of(seed))).unwrap();
+            }
+        }
+        for seed in seeds {
+            for (end, peer, seed) in [(&mut b, 0, seed), (&mut a, 1, seed + 2)] {
+                let bytes = pattern(seed, len_of(seed));
+                let said = patiently(|| end.poll());
+                assert_eq!(said, Said::Message(PeerId(peer), tag(seed), bytes));
+            }
+        }
+    }
+    for end in [&a, &b] {
+        assert!(end.counter("shm.lent") > 500, "{}", end.counter("shm.lent"));
+    }
 }
 
 #[test]
