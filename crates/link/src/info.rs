@@ -163,30 +163,6 @@ pub trait Link: Send {
         self.frame().bytes
     }
 
-    /// As [`Link::poll`], but the payload that ends the frame may stay with the medium until
-    /// [`Link::fetch`]: for who knows where it belongs.
-    ///
-    /// # Errors
-    /// As for [`Link::poll`].
-    fn poll_head(&mut self) -> Result<bool, LinkError> {
-        self.poll()
-    }
-
-    /// Where in the current frame the payload begins that is still with the medium; in the frame's
-    /// memory anything may be behind that.
-    fn missing_from(&self) -> Option<usize> {
-        None
-    }
-
-    /// Puts the first `len` bytes of the payload that is still with the medium into `into`, from
-    /// `at` on. The others are dropped.
-    ///
-    /// # Errors
-    /// When the medium does not give it, or there is none.
-    fn fetch(&mut self, _into: &Buf, _at: usize, _len: usize) -> Result<(), LinkError> {
-        unreachable!("nothing is missing of any frame of this link")
-    }
-
     /// The frames behind the current one that have come with it, and the bytes of each (the last
     /// may be shorter): for who can do something with many at once. Empty where the link gives them
     /// one by one only.
@@ -265,18 +241,6 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn poll(&mut self) -> Result<bool, LinkError> {
         (**self).poll()
-    }
-
-    fn poll_head(&mut self) -> Result<bool, LinkError> {
-        (**self).poll_head()
-    }
-
-    fn missing_from(&self) -> Option<usize> {
-        (**self).missing_from()
-    }
-
-    fn fetch(&mut self, into: &Buf, at: usize, len: usize) -> Result<(), LinkError> {
-        (**self).fetch(into, at, len)
     }
 
     fn frame(&self) -> RxFrame<'_> {

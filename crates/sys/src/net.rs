@@ -18,8 +18,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-pub(crate) use bpf::attach as attach_filter;
 pub use bpf::{Condition, FILTER_VALUES_MAX, frame_filter};
+pub(crate) use bpf::{attach as attach_filter, attach_for_lengths};
 pub use ethtool::{Coalescing, Ethtool};
 pub use filter::{FilterError, InterfaceFilter};
 pub use interface::{Interface, IpAddress, interface, interfaces};

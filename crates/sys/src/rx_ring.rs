@@ -1,5 +1,5 @@
-//! The receive ring of a packet socket (TPACKET_V2), mapped here: the kernel writes frames, or
-//! their beginnings, into its slots, so looking for one costs no system call.
+//! The receive ring of a packet socket (TPACKET_V2), mapped here: the kernel writes frames into its
+//! slots, so looking for one costs no system call.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -35,8 +35,6 @@ pub(crate) struct Slot {
     pub(crate) len: usize,
     /// Bytes that it has.
     pub(crate) whole: usize,
-    /// Whether the whole frame waits in the socket's queue as well.
-    pub(crate) queued: bool,
 }
 
 /// See the module's page.
@@ -119,14 +117,32 @@ impl RxRing {
         Ok(ring)
     }
 
-    /// Gives the current frame's slot back to the kernel and moves to the next frame; `None` when
-    /// none has come. No system call.
+    /// Gives the current frame's slot, if there is one, back to the kernel.
     #[inline]
-    pub(crate) fn advance(&mut self) -> Option<Slot> {
+    pub(crate) fn release(&mut self) {
         if self.current.take().is_some() {
             self.status(self.at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
             (self.at, self.in_block) = self.after(self.at, self.in_block);
         }
+    }
+
+    /// When the next frame came (seconds, and nanoseconds of these), if there is one and none is
+    /// looked at.
+    #[inline]
+    pub(crate) fn next_came(&self) -> Option<(u32, u32)> {
+        let status = self.status(self.at).load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        let header = self.header(self.at);
+        Some((header.tp_sec, header.tp_nsec))
+    }
+
+    /// Gives the current frame's slot back to the kernel and moves to the next frame; `None` when
+    /// none has come. No system call.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Option<Slot> {
+        self.release();
         // The lines that a small frame is in come with the status, not after it, and most often
         // before: the kernel has written them by then, and still has to do with the frame's header
         // (measured: a tenth of a microsecond of a message's way there and back).
@@ -139,13 +155,7 @@ impl RxRing {
         let header = self.header(self.at);
         let start = (header.tp_mac as usize).min(self.slot_len);
         let len = (header.tp_snaplen as usize).min(self.slot_len - start);
-        let slot = Slot {
-            start: self.at + start,
-            len,
-            whole: header.tp_len as usize,
-            queued: status & libc::TP_STATUS_COPY != 0,
-        };
-        self.current = Some(slot);
+        self.current = Some(Slot { start: self.at + start, len, whole: header.tp_len as usize });
         if len > SMALL {
             cpu::prefetch_bytes(self.frame(), FETCHED);
         }

@@ -2,20 +2,18 @@
 //! which the NIC, or the kernel just before it, cuts into pieces of that size (TSO), and which the
 //! receiver's kernel joins again before it hands them over (GRO).
 //!
-//! The kernel writes the beginning of each frame into a mapped ring, and where that is not all of
-//! it, keeps the frame in the socket's queue (PACKET_COPY_THRESH). So to look for a frame, and at
-//! what it is, costs no system call; and to take it costs one, straight to where it belongs.
+//! The kernel writes each frame whole into a mapped ring, so to take one costs no system call.
 
 use std::cell::Cell;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::buf::Buf;
 use crate::net::sockopt::{self, set};
-use crate::net::{Condition, StepError, mmsg, step};
+use crate::net::{self, Condition, StepError, mmsg, step};
 use crate::packet::{self, ETHERNET_HEADER_LEN, FrameSender};
 use crate::rx_ring::RxRing;
 
@@ -29,11 +27,7 @@ const IPV6: u16 = 0x86dd;
 const NEEDS_CSUM: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 
-/// Tries to take a frame that is there: the error of an outage comes out before it does.
-const TRIES: usize = 4;
-
-/// Bytes asked for as receive and as send buffer.
-const RECEIVE_BUFFER: usize = 8 << 20;
+/// Bytes asked for as send buffer.
 const SEND_BUFFER: usize = 2 << 20;
 
 /// What the NIC shall do with a frame of IPv6 and TCP. Offsets count from the frame's first byte.
@@ -70,8 +64,10 @@ pub struct TsoConfig<'a> {
     pub conditions: &'a [Condition],
     /// Group addresses to receive as well.
     pub groups: &'a [[u8; 6]],
-    /// Bytes of each frame that can be looked at before it is taken.
-    pub head: usize,
+    /// Frames are received that have more than so many bytes, from the Ethernet header on, ...
+    pub longer_than: usize,
+    /// ... and at most so many. Each takes as much of the ring.
+    pub at_most: usize,
     /// Frames that may wait, at least.
     pub ring_frames: usize,
 }
@@ -82,9 +78,7 @@ pub struct TsoConfig<'a> {
 pub struct TsoSocket {
     fd: OwnedFd,
     ring: RxRing,
-    /// The current frame is in the socket's queue, ahead of all others.
-    queued: bool,
-    lost: u64,
+    lengths: (usize, usize),
     dropped: Cell<u64>,
 }
 
@@ -100,21 +94,18 @@ impl TsoSocket {
         let raw = fd.as_raw_fd();
         let one = 1i32;
         step("asking for offload headers", set(raw, libc::SOL_PACKET, VNET_HDR, &one))?;
-        let filter = crate::net::attach_filter(raw, config.conditions, ETHERNET_HEADER_LEN, true);
-        step("attaching the frame filter", filter)?;
+        let lengths = (config.longer_than, config.at_most);
+        step("attaching the frame filter", attach(raw, config.conditions, lengths))?;
         // All are improvements that old kernels or strict limits lack. The queueing discipline is
         // not gone round: whatever does that drops what the kernel has to cut itself.
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one);
         let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
-        let _ = sockopt::grow_buffer(raw, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER);
-        let ring = RxRing::map(fd.as_fd(), OFFLOAD_LEN + config.head, config.ring_frames)?;
-        let whole = set(raw, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &one);
-        step("asking for whole frames beside the ring", whole)?;
+        let ring = RxRing::map(fd.as_fd(), OFFLOAD_LEN + config.at_most, config.ring_frames)?;
         for group in config.groups {
             step("joining the group address", packet::join(raw, config.index, *group))?;
         }
         step("binding the packet socket", packet::bind(raw, config.index, IPV6))?;
-        Ok(TsoSocket { fd, ring, queued: false, lost: 0, dropped: Cell::new(0) })
+        Ok(TsoSocket { fd, ring, lengths, dropped: Cell::new(0) })
     }
 
     /// Receives from now on what meets these conditions, as those given to [`TsoSocket::open`].
@@ -122,7 +113,7 @@ impl TsoSocket {
     /// # Errors
     /// When there are too many.
     pub fn filter(&self, conditions: &[Condition]) -> io::Result<()> {
-        crate::net::attach_filter(self.fd.as_raw_fd(), conditions, ETHERNET_HEADER_LEN, true)
+        attach(self.fd.as_raw_fd(), conditions, self.lengths)
     }
 
     /// Sends one frame, which begins with its [`Offload`] header. One system call.
@@ -164,109 +155,35 @@ impl TsoSocket {
         Some(if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) })
     }
 
+    /// Lets go of the current frame, if there is one.
+    #[inline]
+    pub fn release(&mut self) {
+        self.ring.release();
+    }
+
+    /// When the next frame came (seconds, and nanoseconds of these), if there is one, and the last
+    /// was let go of.
+    #[inline]
+    pub fn next_came(&self) -> Option<(u32, u32)> {
+        self.ring.next_came()
+    }
+
     /// Lets go of the current frame and moves on to the next; `false` when none has come. No system
-    /// call, unless the current frame was not taken.
+    /// call.
     #[inline]
     pub fn advance(&mut self) -> bool {
-        if self.queued && !self.discard() {
-            return false;
-        }
         while let Some(slot) = self.ring.advance() {
-            self.queued = slot.queued;
-            if slot.queued || slot.len == slot.whole {
+            if slot.len == slot.whole {
                 return true;
             }
-            // The queue was full.
-            self.lost += 1;
         }
         false
     }
 
-    /// The current frame's beginning, from its Ethernet header on: all of it, unless
-    /// [`TsoSocket::is_queued`].
+    /// The current frame, from its Ethernet header on.
     #[inline]
-    pub fn head(&self) -> &[u8] {
+    pub fn frame(&self) -> &[u8] {
         self.ring.frame()
-    }
-
-    /// Bytes of the current frame, from its Ethernet header on.
-    #[inline]
-    pub fn frame_len(&self) -> usize {
-        self.ring.current().map_or(0, |slot| slot.whole)
-    }
-
-    /// Whether all of the current frame is still to be taken.
-    #[inline]
-    pub fn is_queued(&self) -> bool {
-        self.queued
-    }
-
-    /// Takes the current frame: its beginning, which includes the offload header, into `head`, the
-    /// `len` bytes behind that into `tail` from `at` on, what there may be behind those nowhere.
-    /// Gives how many bytes were written. `Err(None)`: the memory lies in too many pieces; nothing
-    /// was done.
-    ///
-    /// # Errors
-    /// As for [`TsoSocket::receive`].
-    #[inline]
-    pub fn receive_into(
-        &mut self,
-        head: &mut [u8],
-        tail: &Buf,
-        at: usize,
-        len: usize,
-    ) -> Result<usize, Option<io::Error>> {
-        let mut vector = Vector::new(head.as_mut_ptr(), head.len());
-        vector.add_buf(tail, at, len).ok_or(None)?;
-        let mut message = vector.message();
-        let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_DONTWAIT);
-        // SAFETY: `message` names pieces of `head` and of `tail`, which may be written, for whoever
-        // made the `Buf` vouched for that; all outlive the call.
-        let receive = || unsafe { libc::syscall(libc::SYS_recvmsg, fd, &raw mut message, flags) };
-        self.take(receive).map_err(Some)
-    }
-
-    /// Takes the current frame behind its offload header into `buffer`; gives how many bytes those
-    /// are together, though they may be more than fit.
-    ///
-    /// # Errors
-    /// When the kernel refuses again and again: the frame is then let go of.
-    #[inline]
-    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-        let (at, len, nobody) = (buffer.as_mut_ptr(), buffer.len(), std::ptr::null_mut::<u8>());
-        let fd = self.fd.as_raw_fd();
-        // Not by the C library's function, as in `mmsg::send_one`.
-        // SAFETY: the kernel writes at most `len` bytes at `at`, and no address.
-        self.take(|| unsafe {
-            libc::syscall(libc::SYS_recvfrom, fd, at, len, flags, nobody, nobody)
-        })
-    }
-
-    /// Takes the frame that is first in the queue by a call that gives its length.
-    #[inline]
-    fn take(&mut self, mut receive: impl FnMut() -> libc::c_long) -> io::Result<usize> {
-        debug_assert!(self.queued, "the current frame was not taken");
-        let mut tries = 0;
-        loop {
-            let done = receive();
-            if done >= 0 {
-                self.queued = false;
-                return Ok(done as usize);
-            }
-            tries += 1;
-            if tries == TRIES {
-                return Err(io::Error::last_os_error());
-            }
-        }
-    }
-
-    /// Takes the current frame to nowhere. The ring and the queue go side by side, so before that
-    /// is done there is no next frame.
-    #[cold]
-    fn discard(&mut self) -> bool {
-        let mut offload = [0; OFFLOAD_LEN];
-        self.receive(&mut offload).is_ok()
     }
 
     /// An error that waits on the socket. Asking removes it; while it waits, the descriptor counts
@@ -279,7 +196,7 @@ impl TsoSocket {
     pub fn dropped(&self) -> u64 {
         let dropped = self.dropped.get() + packet::drops(self.fd.as_raw_fd());
         self.dropped.set(dropped);
-        dropped + self.lost
+        dropped
     }
 }
 
@@ -327,6 +244,10 @@ impl Vector {
 
 /// PACKET_VNET_HDR, which the `libc` crate does not name everywhere.
 const VNET_HDR: i32 = 15;
+
+fn attach(fd: RawFd, conditions: &[Condition], lengths: (usize, usize)) -> io::Result<()> {
+    net::attach_for_lengths(fd, conditions, ETHERNET_HEADER_LEN, lengths)
+}
 
 impl AsFd for TsoSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {

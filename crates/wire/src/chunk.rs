@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::FrameKind;
 use crate::bytes::{u16_at, u32_at, u64_at};
-use crate::{Envelope, FrameError, HEADER_LEN, Kind, whole_len};
+use crate::{Envelope, FrameError, HEADER_LEN, Kind};
 
 /// Bytes of a message chunk before its payload.
 pub const MESSAGE_LEN: usize = 28;
@@ -217,34 +217,6 @@ pub fn is_message(frame: &[u8], at: usize) -> bool {
 #[inline]
 pub fn is_datagram(frame: &[u8]) -> bool {
     frame.get(8) == Some(&(FrameKind::Datagram as u8))
-}
-
-/// Where in a stream frame the payload begins that ends it, if it is a piece of a large message and
-/// begins within `head`, the frame's first bytes. A look, not a check.
-#[inline]
-pub fn final_piece(head: &[u8]) -> Option<usize> {
-    let end = whole_len(head)?;
-    let mut at = HEADER_LEN;
-    loop {
-        let b = head.get(at..).filter(|b| b.len() >= DATA_LEN)?;
-        let next = match b[0] {
-            DATA | PUSH => at + DATA_LEN + usize::from(u16_at(b, 2)),
-            MESSAGE => at + MESSAGE_LEN + usize::from(u16_at(b, 2)),
-            ANNOUNCE => at + ANNOUNCE_LEN,
-            PULL => at + PULL_LEN,
-            ACK => at + ACK_LEN + usize::from(b[2]) * 8,
-            FLOW => at + FLOW_LEN,
-            PING => at + PING_LEN,
-            _ => return None,
-        };
-        if next == end {
-            return matches!(b[0], DATA | PUSH).then_some(at + DATA_LEN);
-        }
-        if next > head.len() {
-            return None;
-        }
-        at = next;
-    }
 }
 
 impl Ack {

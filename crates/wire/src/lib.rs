@@ -28,7 +28,7 @@ pub use address::{ADDRESS_LEN, Address, AddressError};
 pub use burst::{Burst, Tail};
 pub use chunk::{
     ACK_RANGES_MAX, Ack, Chunk, DATA_LEN, FRAGMENT_LEN, MESSAGE_LEN, PULL_ID_MASK, Pushed,
-    begins_with_message, final_piece, is_datagram, is_message, message_at,
+    begins_with_message, is_datagram, is_message, message_at,
 };
 pub use chunk_write::ChunkWriter;
 pub use datagram::{ORIGIN_LEN, Origin};

@@ -43,8 +43,8 @@ pub(super) const TCP_HEADER_LEN: usize = 20;
 pub(super) const HEADERS: usize = ETHERNET_HEADER_LEN + IP_HEADER_LEN + TCP_HEADER_LEN;
 /// Bytes before a Weft frame: the offload header, which stays on this node, and those on the wire.
 pub(super) const HEADROOM: usize = OFFLOAD_LEN + HEADERS;
-/// The most bytes of a frame: what IPv6's length field can say.
-pub(super) const FRAME_MAX: usize = u16::MAX as usize - TCP_HEADER_LEN;
+/// The most bytes of a frame: it takes 64 KiB of a ring, with its headers and the kernel's.
+pub(super) const FRAME_MAX: usize = 65_000;
 
 /// What is the same for all frames of a link.
 #[derive(Clone, Copy, Debug)]
@@ -231,7 +231,7 @@ mod tests {
         // piece that begins between pieces or behind the end.
         let mut long = changed(TARGET + 8, 0xff);
         long[TARGET + 9] = 0xff;
-        assert_eq!(Piece::read(&long), None, "longer than IPv6 can say");
+        assert_eq!(Piece::read(&long), None, "longer than any frame");
         for (at, to) in [(20, 17), (TARGET, 0xfc), (TARGET + 5, 9), (TCP + 7, 1)] {
             assert_eq!(Piece::read(&changed(at, to)), None, "byte {at} set to {to}");
         }

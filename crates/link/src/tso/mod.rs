@@ -14,8 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use weft_sys::buf::Buf;
 use weft_sys::net::{Interface, errno};
 use weft_sys::packet::FrameSender;
-use weft_sys::tso::{OFFLOAD_LEN, TsoConfig, TsoSocket};
-use weft_wire::{Burst, LinkAddr, final_piece};
+use weft_sys::tso::{TsoConfig, TsoSocket};
+use weft_wire::{Burst, LinkAddr};
 
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice, add_tail};
 use crate::options::{LinkOptions, Wanted};
@@ -31,35 +31,29 @@ const PIECES_MAX: usize = 64;
 /// Calls that found nothing between two looks at the interface's state.
 const STATE_EVERY: u32 = 256;
 
-/// Bytes of a frame that are looked at before it is taken: its headers, and what may stand before
-/// the piece of a large message.
-const HEAD: usize = HEADERS + 256;
+/// Frames that have more bytes than this, with their headers, are long.
+const SHORT_BYTES: usize = HEADERS + 256 + (4 << 10);
 
-/// Frames that may wait to be taken, and bytes of each that the ring has room for. A message of 4
-/// KiB is to fit: a frame that does not costs a system call more, and a copy of what describes it
-/// (4 KiB there and back 9.5 us, so 7.0).
-const RING_FRAMES: usize = 512;
-const RING_BYTES: usize = HEAD + (4 << 10);
+/// Frames that may wait to be taken. Those of a cable whose pieces the kernel does not join are
+/// short, and many.
+const SHORT_FRAMES: usize = 512;
+const LONG_FRAMES: usize = 64;
+
+/// The places of the two sockets.
+const SHORT: usize = 0;
+const LONG: usize = 1;
 
 /// Where the frame is that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Current {
     None,
-    /// In the socket's ring.
+    /// In the ring of a socket.
     Ring {
-        len: usize,
-    },
-    /// In the buffer.
-    Buffer {
+        at: usize,
         len: usize,
     },
     /// Put together from pieces.
     Joined,
-    /// In the buffer up to `missing`; the kernel still has all of it.
-    Head {
-        len: usize,
-        missing: usize,
-    },
 }
 
 /// What the headers of a received tso frame, from the Ethernet header on, say of it: bytes of the
@@ -72,14 +66,16 @@ pub fn tso_part(received: &[u8]) -> Option<(usize, Range<usize>)> {
 /// A tso link on one interface.
 #[derive(Debug)]
 pub struct TsoLink {
-    socket: TsoSocket,
+    /// One for short frames, which sends as well, and one for long ones: each has its own ring.
+    sockets: [TsoSocket; 2],
+    /// The socket of the last frame.
+    last: usize,
     info: LinkInfo,
     watch: StateWatch,
     wanted: Wanted,
     sender: Sender,
     /// Of the next frame.
     number: u32,
-    buffer: Box<[u8]>,
     current: Current,
     join: Join,
     counters: LinkCounters,
@@ -101,14 +97,14 @@ impl TsoLink {
             return Err(LinkError::NotEthernet { interface: name() });
         };
         let wanted = options.wanted();
-        let socket = TsoSocket::open(&TsoConfig {
-            index: interface.index,
-            conditions: &header::conditions(&wanted),
-            groups: &[EVERYONE],
-            head: RING_BYTES,
-            ring_frames: RING_FRAMES,
-        })
-        .map_err(|error| LinkError::from_step(&interface.name, error))?;
+        let conditions = header::conditions(&wanted);
+        let socket = |longer_than, at_most, ring_frames| {
+            let (index, conditions, groups) = (interface.index, &conditions[..], &[EVERYONE][..]);
+            let config = TsoConfig { index, conditions, groups, longer_than, at_most, ring_frames };
+            TsoSocket::open(&config).map_err(|e| LinkError::from_step(&interface.name, e))
+        };
+        let short = socket(0, SHORT_BYTES, SHORT_FRAMES)?;
+        let long = socket(SHORT_BYTES, HEADERS + FRAME_MAX, LONG_FRAMES)?;
         let watch = StateWatch::new(&interface.name)
             .map_err(|cause| LinkError::from_io(&interface.name, "watching its state", cause))?;
         let piece = interface.mtu.saturating_sub(IP_HEADER_LEN + TCP_HEADER_LEN).min(FRAME_MAX);
@@ -130,13 +126,13 @@ impl TsoLink {
             free_poll: true,
         };
         Ok(TsoLink {
-            socket,
+            sockets: [short, long],
+            last: SHORT,
             info,
             watch,
             wanted,
             sender: Sender { mac, port: options.port, piece: piece as u16 },
             number: 0,
-            buffer: vec![0; HEADROOM + FRAME_MAX].into_boxed_slice(),
             current: Current::None,
             join: Join::default(),
             counters: LinkCounters::default(),
@@ -144,62 +140,26 @@ impl TsoLink {
         })
     }
 
-    /// Whether the frame that waits ends with a piece of a large message, which may stay where it
-    /// is: then the rest of it is copied to the buffer.
+    /// The socket whose next frame came first; `None`: there is none.
     #[inline]
-    fn take_head(&mut self) -> Option<Current> {
-        let head = self.socket.head();
-        // No more is touched: what this processor has read is slow for another to write.
-        let head = &head[..head.len().min(HEAD)];
-        self.buffer[OFFLOAD_LEN..OFFLOAD_LEN + head.len()].copy_from_slice(head);
-        let came = OFFLOAD_LEN..OFFLOAD_LEN + self.socket.frame_len();
-        let piece = Piece::read(self.buffer.get(came)?)?;
-        let missing = final_piece(&piece.bytes[..piece.bytes.len().min(HEAD - HEADERS)])?;
-        let len = piece.whole;
-        (piece.is_whole() && missing < len).then_some(Current::Head { len, missing })
+    fn first_to_come(&self) -> Option<usize> {
+        match self.sockets.each_ref().map(TsoSocket::next_came) {
+            [None, None] => None,
+            [Some(short), Some(long)] => Some(if short <= long { SHORT } else { LONG }),
+            [Some(_), None] => Some(SHORT),
+            [None, Some(_)] => Some(LONG),
+        }
     }
 
-    /// Takes the frame that has come out of the socket's ring or queue; `None`: it is a piece of
-    /// one that is not whole yet, or nothing of Weft's.
+    /// The frame that a socket has moved on to; `None`: it is a piece of one that is not whole yet,
+    /// or nothing of Weft's.
     #[inline]
-    fn take_whole(&mut self) -> Option<Current> {
-        let in_ring = !self.socket.is_queued();
-        let received = if in_ring {
-            self.socket.head()
-        } else {
-            let got = match self.socket.receive(&mut self.buffer) {
-                Ok(got) => got,
-                Err(error) => {
-                    tracing::debug!(link = self.info.name, %error, "taking a frame that has come");
-                    return None;
-                }
-            };
-            self.buffer.get(OFFLOAD_LEN..got)?
-        };
-        let piece = Piece::read(received)?;
+    fn take(&mut self, at: usize) -> Option<Current> {
+        let piece = Piece::read(self.sockets[at].frame())?;
         if piece.is_whole() {
-            let len = piece.whole;
-            return Some(if in_ring { Current::Ring { len } } else { Current::Buffer { len } });
+            return Some(Current::Ring { at, len: piece.whole });
         }
         self.join.add(&piece).then_some(Current::Joined)
-    }
-
-    /// Moves on to the next frame; with `heads`, one that may be in the kernel to a part.
-    #[inline]
-    fn next(&mut self, heads: bool) -> Result<bool, LinkError> {
-        if let Current::Joined = std::mem::replace(&mut self.current, Current::None) {
-            self.join.done();
-        }
-        while self.socket.advance() {
-            let head = if heads && self.socket.is_queued() { self.take_head() } else { None };
-            if let Some(current) = head.or_else(|| self.take_whole()) {
-                self.current = current;
-                self.counters.received_frames += 1;
-                self.counters.received_bytes += self.frame().bytes.len() as u64;
-                return Ok(true);
-            }
-        }
-        self.found_nothing()
     }
 
     /// Looks after the interface now and then while nothing arrives.
@@ -207,7 +167,8 @@ impl TsoLink {
     fn found_nothing(&mut self) -> Result<bool, LinkError> {
         self.idle = self.idle.wrapping_add(1);
         if self.idle.is_multiple_of(STATE_EVERY) {
-            self.watch.look_after(|| self.socket.take_error())?;
+            let [short, long] = &self.sockets;
+            self.watch.look_after(|| short.take_error().or(long.take_error()))?;
         }
         Ok(false)
     }
@@ -272,7 +233,7 @@ impl Link for TsoLink {
             self.number = self.number.wrapping_add(1);
             self.sender.write(to, self.number, frame);
             self.counters.send_calls += 1;
-            match self.socket.send(frame) {
+            match self.sockets[SHORT].send(frame) {
                 Ok(()) => taken += 1,
                 Err(cause) => {
                     error = Some(cause);
@@ -305,7 +266,7 @@ impl Link for TsoLink {
             }
             let whole = burst.bytes();
             let head = &whole[..whole.len().saturating_sub(len)];
-            if let Some(sent) = self.socket.send_from(head, tail, at, len) {
+            if let Some(sent) = self.sockets[SHORT].send_from(head, tail, at, len) {
                 self.counters.send_calls += 1;
                 count_sent(&mut self.counters, burst, usize::from(sent.is_ok()));
                 return match sent {
@@ -320,42 +281,23 @@ impl Link for TsoLink {
 
     #[inline]
     fn poll(&mut self) -> Result<bool, LinkError> {
-        self.next(false)
-    }
-
-    #[inline]
-    fn poll_head(&mut self) -> Result<bool, LinkError> {
-        self.next(true)
-    }
-
-    #[inline]
-    fn missing_from(&self) -> Option<usize> {
-        match self.current {
-            Current::Head { missing, .. } => Some(missing),
-            _ => None,
+        if let Current::Joined = std::mem::replace(&mut self.current, Current::None) {
+            self.join.done();
         }
-    }
-
-    fn fetch(&mut self, into: &Buf, at: usize, len: usize) -> Result<(), LinkError> {
-        let Current::Head { len: whole, missing } = self.current else {
-            unreachable!("nothing is missing of this frame");
-        };
-        self.current = Current::Buffer { len: whole };
-        let end = HEADROOM + missing + len;
-        let head = &mut self.buffer[..HEADROOM + missing];
-        let got = match self.socket.receive_into(head, into, at, len) {
-            // Memory in many pieces: by way of the buffer.
-            Err(None) => self.socket.receive(&mut self.buffer).inspect(|_| {
-                into.write(at, &self.buffer[HEADROOM + missing..end]);
-            }),
-            got => got.map_err(|error| error.unwrap_or(io::ErrorKind::Other.into())),
-        };
-        let cause = match got {
-            Ok(got) if got >= end => return Ok(()),
-            Ok(_) => io::ErrorKind::UnexpectedEof.into(),
-            Err(error) => error,
-        };
-        Err(LinkError::from_io(&self.info.interface, "taking a frame that has come", cause))
+        self.sockets[self.last].release();
+        while let Some(at) = self.first_to_come() {
+            self.last = at;
+            if self.sockets[at].advance()
+                && let Some(current) = self.take(at)
+            {
+                self.current = current;
+                self.counters.received_frames += 1;
+                self.counters.received_bytes += self.frame().bytes.len() as u64;
+                return Ok(true);
+            }
+            self.sockets[at].release();
+        }
+        self.found_nothing()
     }
 
     #[inline]
@@ -366,13 +308,9 @@ impl Link for TsoLink {
             LinkAddr::Mac(mac)
         };
         match self.current {
-            Current::Ring { len } => {
-                let frame = self.socket.head();
+            Current::Ring { at, len } => {
+                let frame = self.sockets[at].frame();
                 RxFrame { from: from(frame), bytes: &frame[HEADERS..HEADERS + len] }
-            }
-            Current::Buffer { len } | Current::Head { len, .. } => {
-                let bytes = &self.buffer[HEADROOM..HEADROOM + len];
-                RxFrame { from: from(&self.buffer[OFFLOAD_LEN..]), bytes }
             }
             Current::Joined | Current::None => {
                 let (bytes, of) = self.join.frame().expect("poll() found a frame");
@@ -382,17 +320,18 @@ impl Link for TsoLink {
     }
 
     fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
-        each(self.socket.as_fd());
+        self.sockets.iter().for_each(|socket| each(socket.as_fd()));
     }
 
     fn voice(&self) -> Option<Box<dyn Voice>> {
-        let (socket, sender) = (self.socket.sender().ok()?, self.sender);
+        let (socket, sender) = (self.sockets[SHORT].sender().ok()?, self.sender);
         Some(Box::new(TsoVoice { socket, sender }))
     }
 
     fn hear_groups(&mut self, tags: &[u16]) -> Result<(), LinkError> {
         self.wanted.set_groups(tags);
-        let filtered = self.socket.filter(&header::conditions(&self.wanted));
+        let conditions = header::conditions(&self.wanted);
+        let filtered = self.sockets.iter().try_for_each(|socket| socket.filter(&conditions));
         filtered.map_err(|cause| {
             LinkError::from_io(&self.info.interface, "changing the frame filter", cause)
         })
@@ -400,7 +339,9 @@ impl Link for TsoLink {
 
     fn rouse(&mut self) {
         // An error that waits would keep the descriptor readable, and a sleeper awake.
-        let _ = self.watch.take_fresh().then(|| self.socket.take_error());
+        if self.watch.take_fresh() {
+            self.sockets.iter().for_each(|socket| drop(socket.take_error()));
+        }
     }
 
     fn is_up(&self) -> bool {
@@ -408,6 +349,7 @@ impl Link for TsoLink {
     }
 
     fn counters(&self) -> LinkCounters {
-        LinkCounters { receive_dropped: self.socket.dropped(), ..self.counters }
+        let receive_dropped = self.sockets.iter().map(TsoSocket::dropped).sum();
+        LinkCounters { receive_dropped, ..self.counters }
     }
 }

@@ -60,9 +60,11 @@ pub fn frame_filter(conditions: &[Condition], frame: &[u8]) -> bool {
     conditions.iter().all(|c| c.admits(frame))
 }
 
+const LOAD_LEN: u16 = 0x80;
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const JUMP_EQUAL: u16 = 0x15;
+const JUMP_GREATER: u16 = 0x25;
 const RETURN: u16 = 0x06;
 
 /// Values that one condition may have, so that jumps fit in their eight bits.
@@ -77,7 +79,35 @@ pub(crate) fn attach(
     base: usize,
     mine_only: bool,
 ) -> io::Result<()> {
-    let mut program = compile(conditions, base, mine_only)?;
+    put(fd, compile(conditions, base, mine_only)?)
+}
+
+/// As [`attach`], for frames for this host that have, with what the kernel's filter sees before
+/// them, more than `over` bytes and at most `most`.
+pub(crate) fn attach_for_lengths(
+    fd: RawFd,
+    conditions: &[Condition],
+    base: usize,
+    (over, most): (usize, usize),
+) -> io::Result<()> {
+    let mut program = lengths(over, most).to_vec();
+    program.extend(compile(conditions, base, true)?);
+    put(fd, program)
+}
+
+/// The beginning of a filter that drops frames of other lengths.
+fn lengths(over: usize, most: usize) -> [libc::sock_filter; 5] {
+    let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    [
+        op(LOAD_LEN, 0, 0, 0),
+        op(JUMP_GREATER, 1, 0, over as u32),
+        op(RETURN, 0, 0, 0),
+        op(JUMP_GREATER, 0, 1, most as u32),
+        op(RETURN, 0, 0, 0),
+    ]
+}
+
+fn put(fd: RawFd, mut program: Vec<libc::sock_filter>) -> io::Result<()> {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     sockopt::set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
@@ -139,7 +169,9 @@ mod tests {
                     let Some(bytes) = frame.get(k..k + width) else { return false };
                     acc = bytes.iter().fold(0, |v, &b| v << 8 | u32::from(b));
                 }
+                LOAD_LEN => acc = frame.len() as u32,
                 JUMP_EQUAL => at += usize::from(if acc == op.k { op.jt } else { op.jf }),
+                JUMP_GREATER => at += usize::from(if acc > op.k { op.jt } else { op.jf }),
                 _ => return op.k != 0,
             }
         }
@@ -162,6 +194,16 @@ mod tests {
             assert_eq!(run(&program, &with_base), wanted, "{frame:?}");
         }
         assert!(compile(&[Condition::u16_le(0, &[7; 65])], 0, false).is_err());
+    }
+
+    #[test]
+    fn frames_may_be_wanted_by_their_length() {
+        let mut program = lengths(2, 4).to_vec();
+        program.extend(compile(&[Condition::u16_le(0, &[0x0101])], 0, false).unwrap());
+        for (len, wanted) in [(0, false), (2, false), (3, true), (4, true), (5, false)] {
+            assert_eq!(run(&program, &vec![1; len]), wanted, "{len} bytes");
+        }
+        assert!(!run(&program, &[1, 2, 1]));
     }
 
     #[test]

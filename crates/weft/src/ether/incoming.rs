@@ -39,13 +39,8 @@ impl Ether {
                 Current::Announced { peer, envelope, len, ticket }
             }
             Incoming::Data { op, offset, range, .. } => {
-                let Err(error) = self.links.place(&self.transfers, op, offset, range) else {
-                    return false;
-                };
-                match self.transfers.remove(op) {
-                    Some(op) => Current::Failed { op, error },
-                    None => return false,
-                }
+                self.transfers.place(op, offset, &self.links.frame()[range]);
+                return false;
             }
             Incoming::Datagram { peer, range } => Current::Datagram { peer, range },
             Incoming::Done { op } => match self.transfers.remove(op) {

@@ -1,13 +1,12 @@
 //! The links of an ether device: opened when first needed, polled in turn, watched for coming up
 //! and going down.
 
-use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 
 use weft_link::{Link, LinkError, LinkOptions, Voice, Wrappers, open_links};
 use weft_proto::{Engine, Instant, LinkSpec};
 use weft_sys::clock::now_ns;
-use weft_wire::{Burst, LinkId, OpId, Tail, begins_with_message, is_datagram};
+use weft_wire::{Burst, LinkId, Tail, begins_with_message, is_datagram};
 
 use super::transfers::Transfers;
 use crate::error::Error;
@@ -204,7 +203,7 @@ impl Links {
         }
         for (at, link) in self.links.iter_mut().enumerate() {
             if all || self.warm_until_ns[at] == u64::MAX {
-                match link.poll_head() {
+                match link.poll() {
                     Ok(false) => {}
                     Ok(true) => {
                         self.found = Some(at);
@@ -256,7 +255,7 @@ impl Links {
                 self.warm_until_ns[at] = now.0;
             }
             let link = &mut self.links[at];
-            let polled = if found == Some(at) { Ok(true) } else { link.poll_head() };
+            let polled = if found == Some(at) { Ok(true) } else { link.poll() };
             match polled {
                 Ok(true) => {
                     self.take_frame(at, engine, now, first_of_run);
@@ -300,29 +299,6 @@ impl Links {
         self.current = Some(at);
         // Damaged and foreign frames are counted by the engine, and yield nothing.
         let _ = engine.receive(*now, LinkId(at as u8), &frame.from, frame.bytes);
-    }
-
-    /// Puts a piece of a large message that came in the current frame in its place: out of the
-    /// frame, or, if it is still with the link's medium, straight from there.
-    ///
-    /// # Errors
-    /// When the medium does not give it.
-    #[inline]
-    pub(super) fn place(
-        &mut self,
-        transfers: &Transfers,
-        op: OpId,
-        offset: u64,
-        range: Range<usize>,
-    ) -> Result<(), Error> {
-        let (Some(at), Some(into)) = (self.current, transfers.memory(op)) else { return Ok(()) };
-        let link = &mut self.links[at];
-        if link.missing_from() != Some(range.start) {
-            into.write(offset as usize, &link.frame().bytes[range]);
-            return Ok(());
-        }
-        let fetched = link.fetch(into, offset as usize, range.len());
-        fetched.map_err(|e| Error::os("taking a piece of a large message", e))
     }
 
     /// Hands the frames that came with the current one, as far as they are pieces of one large
