@@ -167,7 +167,7 @@ fn costs(interface: &Interface) -> Costs {
         send_ns: 800,
         receive_ns: 60,
         latency_ns: 1_900,
-        bytes_per_s: at_most_wire_speed(interface, 330_000_000),
+        bytes_per_s: at_most_wire_speed(interface, 1_000_000_000),
     }
 }
 

@@ -46,6 +46,32 @@ fn a_lone_message_goes_in_one_frame_with_what_is_said_beside_it() {
     assert!(!net.nodes[0].engine.busy() && !net.nodes[1].engine.busy());
 }
 
+/// Beside a message that fills its frame there is no room for words: they go alone when they are
+/// due.
+#[test]
+fn a_message_that_fills_its_frame_goes_at_once_and_is_acknowledged_all_the_same() {
+    let mut net = Net::new(2, &Config::default(), vec![Segment::default()], 1);
+    net.send(0, 1, 0, 8);
+    assert!(net.run(1000, |n| !n.nodes[1].got.is_empty()));
+    net.alone = true;
+    let before = net.nodes[0].engine.counters();
+    for tag in 1..401 {
+        let (from, to) = ((tag % 2) as usize, (tag + 1) as usize % 2);
+        let arrived = net.nodes[to].arrived;
+        net.send(from, to, tag, 1412);
+        assert!(net.run(1, |n| n.nodes[to].arrived > arrived), "{tag}");
+    }
+    let after = net.nodes[0].engine.counters();
+    let alone = after.messages_alone - before.messages_alone;
+    // All but those for which a word that was due had to wait.
+    assert!((180..=200).contains(&alone), "{alone} of 200 messages");
+    assert!(net.run(100, |n| !n.nodes[0].engine.busy() && !n.nodes[1].engine.busy()));
+    for node in &net.nodes {
+        let c = node.engine.counters();
+        assert_eq!((c.retransmits, c.spurious, c.frames_lost), (0, 0, 0), "{c:?}");
+    }
+}
+
 #[test]
 fn messages_there_and_back_without_a_pause_are_acknowledged_now_and_then() {
     let near = Segment { delay_ns: 1_000, ..Segment::default() };

@@ -120,7 +120,7 @@ impl Peer {
         self.begin(hub, at, burst);
         // A lone message goes before what is said beside it, so that its receiver is not kept.
         let lone = self.out.has_lone_message()
-            && self.out.waiting_bytes() + HEADER_LEN + WORDS_ROOM <= self.paths[at].mtu;
+            && self.out.waiting_bytes() + HEADER_LEN <= self.paths[at].mtu;
         let mut first = true;
         while let Some(max) = frame_room(&self.paths[at], hub, burst) {
             let begun = !burst.is_empty();

@@ -5,7 +5,7 @@
 
 use weft_wire::{Burst, ChunkWriter, Envelope, HEADER_LEN, LinkId, MESSAGE_LEN, PeerId};
 
-use super::fill::{WORDS_ROOM, Written, note};
+use super::fill::{Written, note};
 use super::{Peer, State};
 use crate::engine::Hub;
 use crate::rail::{self, Path, SMALL};
@@ -34,10 +34,11 @@ pub(crate) struct Lone {
     frame: Written,
 }
 
-/// Whether a frame of `mtu` bytes holds so many, and all that may be said beside them.
+/// Whether a frame of `mtu` bytes holds so many. For what is to be said beside them there may be no
+/// room: that goes with the next frame then, or alone when it is due.
 #[inline]
 fn fits(bytes: usize, mtu: usize) -> bool {
-    HEADER_LEN + bytes + WORDS_ROOM <= mtu
+    HEADER_LEN + bytes <= mtu
 }
 
 impl Peer {
