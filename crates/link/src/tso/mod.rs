@@ -35,9 +35,9 @@ const STATE_EVERY: u32 = 256;
 const SHORT_BYTES: usize = HEADERS + 256 + (4 << 10);
 
 /// Frames that may wait to be taken. Those of a cable whose pieces the kernel does not join are
-/// short, and many.
+/// short, and many. Long ones take 64 KiB each, and the caches hold few rings.
 const SHORT_FRAMES: usize = 512;
-const LONG_FRAMES: usize = 64;
+const LONG_FRAMES: usize = 16;
 
 /// The places of the two sockets.
 const SHORT: usize = 0;
