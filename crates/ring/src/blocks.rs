@@ -5,7 +5,7 @@ use std::slice;
 use crate::layout::LINE;
 use crate::{Memory, RingError};
 
-/// Most blocks of a connection: a bit for each.
+/// Most blocks of a connection: an end looks through all of its own for one that has come.
 const MOST: usize = 32;
 
 /// The longest block: a turn line tells of 16 bits of length.
@@ -27,8 +27,6 @@ pub struct Blocks {
     size: usize,
     /// The blocks of this end, the one that it has had in hand last at the end.
     mine: Vec<u8>,
-    /// The same, a bit for each.
-    bits: u32,
 }
 
 impl Blocks {
@@ -46,9 +44,8 @@ impl Blocks {
             return Err(RingError::Memory("it has room for more than 32 blocks"));
         }
         let half = count / 2;
-        let mine: Vec<u8> = if first { 0..half } else { half..count }.map(|b| b as u8).collect();
-        let bits = mine.iter().fold(0, |bits, block| bits | 1 << block);
-        Ok(Blocks { mem, size, mine, bits })
+        let mine = if first { 0..half } else { half..count }.map(|b| b as u8).collect();
+        Ok(Blocks { mem, size, mine })
     }
 
     /// Bytes of a block.
@@ -84,9 +81,7 @@ impl Blocks {
     /// If this end has none.
     #[inline]
     pub(crate) fn pass(&mut self) -> u8 {
-        let block = self.mine.pop().expect("this end has a block");
-        self.bits &= !(1 << block);
-        block
+        self.mine.pop().expect("this end has a block")
     }
 
     /// Whether the other end can have passed this block with so many bytes in it.
@@ -96,7 +91,7 @@ impl Blocks {
     #[inline]
     pub(crate) fn check(&self, block: u8, len: usize) -> Result<(), RingError> {
         let here = (usize::from(block) + 1) * self.size <= self.mem.len();
-        if !here || self.bits >> block & 1 != 0 || len > self.size {
+        if !here || self.mine.contains(&block) || len > self.size {
             return Err(RingError::Corrupt("a block"));
         }
         Ok(())
@@ -121,7 +116,6 @@ impl Blocks {
     #[inline]
     pub(crate) fn keep(&mut self, block: u8) {
         if self.check(block, 0).is_ok() {
-            self.bits |= 1 << block;
             self.mine.push(block);
         }
     }

@@ -245,6 +245,7 @@ impl Vector {
 /// PACKET_VNET_HDR, which the `libc` crate does not name everywhere.
 const VNET_HDR: i32 = 15;
 
+/// Has the socket receive what meets these conditions and has such a length.
 fn attach(fd: RawFd, conditions: &[Condition], lengths: (usize, usize)) -> io::Result<()> {
     net::attach_for_lengths(fd, conditions, ETHERNET_HEADER_LEN, lengths)
 }
