@@ -63,7 +63,8 @@ impl PacketSocket {
         // An improvement that old kernels lack.
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &one);
         let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 1 << 20);
-        let ring = RxRing::map(fd.as_fd(), ETHERNET_HEADER_LEN + config.mtu, config.ring_frames)?;
+        let ring =
+            RxRing::map(fd.as_fd(), 0, ETHERNET_HEADER_LEN + config.mtu, config.ring_frames)?;
         for group in config.groups {
             step("joining the group address", join(raw, config.index, *group))?;
         }

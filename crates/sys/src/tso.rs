@@ -100,7 +100,7 @@ impl TsoSocket {
         // not gone round: whatever does that drops what the kernel has to cut itself.
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one);
         let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
-        let ring = RxRing::map(fd.as_fd(), OFFLOAD_LEN + config.at_most, config.ring_frames)?;
+        let ring = RxRing::map(fd.as_fd(), OFFLOAD_LEN, config.at_most, config.ring_frames)?;
         for group in config.groups {
             step("joining the group address", packet::join(raw, config.index, *group))?;
         }
@@ -164,7 +164,7 @@ impl TsoSocket {
     /// When the next frame came (seconds, and nanoseconds of these), if there is one, and the last
     /// was let go of.
     #[inline]
-    pub fn next_came(&self) -> Option<(u32, u32)> {
+    pub fn next_came(&mut self) -> Option<(u32, u32)> {
         self.ring.next_came()
     }
 

@@ -142,8 +142,8 @@ impl TsoLink {
 
     /// The socket whose next frame came first; `None`: there is none.
     #[inline]
-    fn first_to_come(&self) -> Option<usize> {
-        match self.sockets.each_ref().map(TsoSocket::next_came) {
+    fn first_to_come(&mut self) -> Option<usize> {
+        match self.sockets.each_mut().map(TsoSocket::next_came) {
             [None, None] => None,
             [Some(short), Some(long)] => Some(if short <= long { SHORT } else { LONG }),
             [Some(_), None] => Some(SHORT),
