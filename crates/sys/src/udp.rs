@@ -150,12 +150,13 @@ impl UdpSocket {
         addr.get().ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Lets the kernel hand over several datagrams of one sender in one piece (UDP_GRO).
+    /// Lets the kernel hand over several datagrams of one sender in one piece (UDP_GRO), or has it
+    /// hand over each for itself.
     ///
     /// # Errors
     /// On kernels before 5.0.
-    pub fn merge_received(&self) -> io::Result<()> {
-        set(self.fd.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, &1i32)
+    pub fn merge_received(&self, merge: bool) -> io::Result<()> {
+        set(self.fd.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, &i32::from(merge))
     }
 
     /// Makes the receive buffer `bytes` large or as large as `net.core.rmem_max` allows, and gives
@@ -410,7 +411,7 @@ mod tests {
     fn segments_sent_with_one_call_arrive_whole_and_in_order() {
         let sender = socket("127.0.0.1:0");
         let receiver = socket("127.0.0.1:0");
-        receiver.merge_received().unwrap();
+        receiver.merge_received(true).unwrap();
         let bytes: Vec<u8> = (0..=255).cycle().take(10_500).collect();
         let to = receiver.local_addr().unwrap();
         sender.send(Some(&to), &bytes, 1000).unwrap();

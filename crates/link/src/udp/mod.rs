@@ -3,10 +3,11 @@
 //! One socket, bound to an address of one interface, sends and receives; a second one on the same
 //! port does where there is but one peer (`line`). A third one, on a port that all processes share,
 //! hears what is multicast to everyone. Bursts are cut into datagrams by the kernel or the NIC
-//! (UDP_SEGMENT), and come merged (UDP_GRO): of equal length, which the first frame tells. They are
-//! looked at one by one in the receive buffer.
+//! (UDP_SEGMENT), and come merged (`merging`): of equal length, which the first frame tells. They
+//! are looked at one by one in the receive buffer.
 
 mod line;
+mod merging;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -22,6 +23,7 @@ use crate::options::{LinkOptions, Wanted};
 use crate::packet::{at_most_wire_speed, check_length, count_sent, foreign};
 use crate::state::StateWatch;
 use line::Line;
+use merging::Merging;
 
 /// The IPv4 group of hello frames, from the range that stays within an organization.
 pub const EVERYONE_V4: Ipv4Addr = Ipv4Addr::new(239, 255, 87, 69);
@@ -62,6 +64,8 @@ pub struct UdpLink {
     watch: StateWatch,
     receive_buffer: usize,
     segmentation: bool,
+    /// For each [`Ear`]; nothing where the kernel cannot merge, or shall not.
+    merging: Option<[Merging; 3]>,
     buffer: Box<[u8]>,
     /// What the buffer holds: frames from `at` to `end`, `segment` bytes each.
     at: usize,
@@ -123,7 +127,8 @@ impl UdpLink {
             tracing::debug!(interface = name, receive_buffer, "net.core.rmem_max is small");
         }
         let _ = socket.grow_send_buffer(SEND_BUFFER);
-        let segmentation = options.segmentation && socket.merge_received().is_ok();
+        let segmentation = options.segmentation
+            && socket.merge_received(true).and_then(|()| socket.merge_received(false)).is_ok();
         let missing = |whose: &str, error: &StepError| {
             tracing::debug!(interface = name, %error, "no socket for {whose} frames");
         };
@@ -136,7 +141,6 @@ impl UdpLink {
         line.iter().map(|line| &line.socket).chain(&group).for_each(|socket| {
             let _ = socket.grow_receive_buffer(RECEIVE_BUFFER);
             let _ = socket.grow_send_buffer(SEND_BUFFER);
-            let _ = options.segmentation.then(|| socket.merge_received());
         });
         // IPv6 finds no way to a group over an interface that cannot multicast; IPv4 does.
         let everyone = group.is_some()
@@ -153,6 +157,7 @@ impl UdpLink {
             watch,
             receive_buffer,
             segmentation,
+            merging: segmentation.then(Default::default),
             buffer: vec![0; RECEIVE_MAX].into_boxed_slice(),
             at: 0,
             end: 0,
@@ -241,6 +246,7 @@ impl UdpLink {
                 self.segment = segment.map_or(received.len, |len| len.min(received.len));
                 self.from = LinkAddr::Udp(received.from);
                 self.last = ear;
+                self.note_len(ear, received.len);
                 if ear != Ear::Group {
                     self.note(&received.from);
                 }
@@ -252,6 +258,16 @@ impl UdpLink {
                 tracing::trace!(link = self.info.name, %error, "receiving");
                 false
             }
+        }
+    }
+
+    /// So much has come at once.
+    #[inline]
+    fn note_len(&mut self, ear: Ear, len: usize) {
+        let line = self.line.as_ref().map(|line| &line.socket);
+        let sockets = [Some(&self.socket), line, self.group.as_ref()];
+        if let (Some(merging), Some(socket)) = (&mut self.merging, sockets[ear as usize]) {
+            merging[ear as usize].note(len, socket);
         }
     }
 
