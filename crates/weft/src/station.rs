@@ -23,9 +23,6 @@ const LONG_TICK_NS: u64 = 40_000_000;
 /// The tender's shortest sleep, so that a deadline it cannot meet does not make it spin.
 const MIN_SLEEP_NS: u64 = 50_000;
 
-/// After so many waits without sleep the program is held to be busy with messages.
-const BRISK_WAITS: u32 = 64;
-
 /// So many waits that begin without a look at the clock at most follow each other.
 const WAITS_PER_LOOK: u32 = 16;
 
@@ -100,6 +97,10 @@ struct Shared<W> {
     /// The time when a wait or the tender last looked at the clock: the tender does so in every
     /// [`TICK_NS`] in which the program does not sleep.
     looked_ns: AtomicU64,
+    /// What a sleeping call watches; whoever finds it taken by another thread naps instead.
+    sleeper: Mutex<Sleeper>,
+    /// How often the program has slept there.
+    sleeps: AtomicU32,
     stop: AtomicBool,
 }
 
@@ -133,10 +134,6 @@ pub(crate) struct Station<W: Work> {
     polls: AtomicU32,
     /// How often a call has given way in a crowd. Not exact when threads do so at once.
     turns: AtomicU32,
-    /// What a sleeping call watches; whoever finds it taken by another thread naps instead.
-    sleeper: Mutex<Sleeper>,
-    /// Waits that ended without sleep since the last sleep on descriptors.
-    brisk: AtomicU32,
     /// Waits that began without a look at the clock since the last one that did not.
     blind: AtomicU32,
     tender: Option<JoinHandle<()>>,
@@ -184,15 +181,17 @@ impl<W: Work> Station<W> {
     /// A station around `work`, with its tender running.
     pub(crate) fn new(mut work: W, patience: Patience) -> Result<Station<W>, Error> {
         let pulse = work.device().pulse();
+        let (sleeper, _) = Sleeper::new()?;
         let shared = Arc::new(Shared {
             work: Mutex::new(work),
             calls: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Awake as u8),
             left_at: AtomicU64::new(u64::MAX),
             looked_ns: AtomicU64::new(now_ns()),
+            sleeper: Mutex::new(sleeper),
+            sleeps: AtomicU32::new(0),
             stop: AtomicBool::new(false),
         });
-        let (sleeper, _) = Sleeper::new()?;
         let (tender_sleeper, waker) = Sleeper::new()?;
         let (idle, idle_waker) = Sleeper::new()?;
         let wakers = [waker, idle_waker];
@@ -201,19 +200,18 @@ impl<W: Work> Station<W> {
             sleeper: tender_sleeper,
             idle,
             pulse,
+            sleeps: 0,
             told_ns: now_ns(),
         };
         let tender = thread::Builder::new()
             .name("weft-tender".into())
             .spawn(move || tender.run())
             .map_err(|e| Error::system("starting the tender thread", &e))?;
-        let sleeper = Mutex::new(sleeper);
         let polls = AtomicU32::new(patience.polls());
         let patience = Mutex::new(patience);
-        let brisk = AtomicU32::new(BRISK_WAITS);
         let (turns, blind) = (AtomicU32::new(0), AtomicU32::new(0));
         let tender = Some(tender);
-        Ok(Station { shared, patience, polls, turns, sleeper, brisk, blind, tender, wakers })
+        Ok(Station { shared, patience, polls, turns, blind, tender, wakers })
     }
 
     /// The state, for one call of the program.
@@ -284,7 +282,6 @@ impl<W: Work> Station<W> {
             }
             for _ in 0..polls {
                 if step(&mut work, now) {
-                    self.count_brisk();
                     if polls == CROWDED_POLLS && round > 0 {
                         self.patience(Patience::ended);
                     }
@@ -405,20 +402,6 @@ impl<W: Work> Station<W> {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// A wait has ended without sleep: after many, the descriptors are watched no longer.
-    #[inline]
-    fn count_brisk(&self) {
-        let brisk = self.brisk.load(Ordering::Relaxed);
-        if brisk < BRISK_WAITS {
-            self.brisk.store(brisk + 1, Ordering::Relaxed);
-            if brisk + 1 == BRISK_WAITS
-                && let Ok(mut sleeper) = self.sleeper.try_lock()
-            {
-                sleeper.clear();
-            }
-        }
-    }
-
     /// Asks or tells the patience something.
     fn patience<T>(&self, what: impl FnOnce(&mut Patience) -> T) -> T {
         let mut patience = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
@@ -429,7 +412,7 @@ impl<W: Work> Station<W> {
 
     /// Sleeps until the device has something, it wants to be polled, or `limit_ns` is up.
     fn sleep(&self, mut work: MutexGuard<'_, W>, now: u64, limit_ns: u64) {
-        let Ok(mut sleeper) = self.sleeper.try_lock() else {
+        let Ok(mut sleeper) = self.shared.sleeper.try_lock() else {
             // Another thread sleeps for this context already; a short nap is polite enough.
             drop(work);
             thread::sleep(std::time::Duration::from_micros(50));
@@ -455,7 +438,7 @@ impl<W: Work> Station<W> {
             }
             None => {
                 sleeper.refresh(device);
-                self.brisk.store(0, Ordering::Relaxed);
+                self.shared.sleeps.fetch_add(1, Ordering::Relaxed);
                 phase.store(Phase::OnDescriptors as u8, Ordering::Relaxed);
                 drop(work);
                 sleeper.watch.wait(timeout);
@@ -496,6 +479,8 @@ struct Tender<W: Work> {
     /// watch.
     idle: Sleeper,
     pulse: Option<Arc<dyn Pulse>>,
+    /// How often the program had slept on the descriptors at the last look.
+    sleeps: u32,
     /// When peers were last answered here, or told that this process lives.
     told_ns: u64,
 }
@@ -518,11 +503,23 @@ impl<W: Work> Tender<W> {
                 seen = calls;
                 tick = TICK_NS;
                 self.sleeper.clear();
+                self.clear_sleeper();
                 self.nap(tick);
             } else {
                 tick = TICK_NS;
                 self.tend(now);
             }
+        }
+    }
+
+    /// The program makes calls: where it has not slept in them since the last look, its descriptors
+    /// are watched no longer. A call's end would be the place, if every way to poll had one.
+    fn clear_sleeper(&mut self) {
+        let sleeps = self.shared.sleeps.load(Ordering::Relaxed);
+        if std::mem::replace(&mut self.sleeps, sleeps) == sleeps
+            && let Ok(mut sleeper) = self.shared.sleeper.try_lock()
+        {
+            sleeper.clear();
         }
     }
 
