@@ -11,18 +11,15 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use crate::cpu::{self, CACHE_LINE};
 use crate::net::sockopt::set;
 use crate::net::{StepError, step};
+use crate::packet::ETHERNET_HEADER_LEN;
 
 /// Bytes of a longer frame that are fetched when it is found, while its header is looked at
 /// (measured: 5 to 8 % of the time of 1 KiB there and back in MPI, whose receiver copies it):
 /// about as many lines as processors have on their way at once.
 const FETCHED: usize = 1536;
 
-/// Bytes of a frame that lie, whole or nearly, in the lines that every look fetches.
+/// Bytes of a frame that lie, whole or nearly, in the lines that are fetched with its status.
 const SMALL: usize = CACHE_LINE + CACHE_LINE / 2;
-
-/// Where in a slot the kernel writes a frame whose Ethernet header has no tag, and what it was
-/// told to write before that.
-const FRAME_AT: usize = 66;
 
 /// Where in a frame its EtherType lies.
 const ETHERTYPE_AT: usize = 12;
@@ -35,6 +32,10 @@ const BLOCK_LEN: usize = 64 * 1024;
 
 /// What the kernel writes before a frame: its header, and room that aligns what follows to 16.
 const OVERHEAD: usize = libc::TPACKET2_HDRLEN + 16;
+
+/// Where in a slot a frame begins, or what the kernel was told to write before it. (Where it had a
+/// tag in its Ethernet header, it may be elsewhere: then it is found some looks later.)
+const FRAME_AT: usize = OVERHEAD.next_multiple_of(16) - ETHERNET_HEADER_LEN;
 
 /// A frame that the kernel has handed over.
 #[derive(Clone, Copy, Debug)]

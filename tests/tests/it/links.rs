@@ -336,6 +336,25 @@ fn frames_of_a_udp_link_reach_it_while_it_has_been_asleep_for_long() {
     assert_eq!(b.counters().receive_dropped, 0);
 }
 
+#[test]
+fn a_frame_that_waits_in_a_ring_is_found_at_the_first_look() {
+    for (kind, longest) in [(PACKET, 1400), (TSO, 20_000)] {
+        let Some(segment) = pair(kind) else { return };
+        let (mut a, mut b) = (open(&segment, 0, kind), open(&segment, 1, kind));
+        for len in [64, 300, longest] {
+            assert!(!b.poll().expect("the link is up"));
+            send(&mut *a, b.info().addr, 1, len);
+            let mut waits = false;
+            let give_up = std::time::Instant::now() + weft_tests::segment::PATIENCE;
+            while !waits {
+                assert!(std::time::Instant::now() < give_up, "a frame was lost");
+                b.watch(&mut |fd| waits |= weft_sys::watch::readable(fd, 1_000_000));
+            }
+            assert!(b.poll().expect("the link is up"), "{:?}, {len} bytes", kind.kind);
+        }
+    }
+}
+
 /// A frame from the first link to another one, and one back.
 fn exchange(links: &mut [Box<dyn Link>], peer: usize) {
     for (from, to) in [(0, peer), (peer, 0)] {
