@@ -66,7 +66,7 @@ pub(crate) struct RxRing {
     /// Where in a slot its mark is: a word with the frame's EtherType, which is never zero once the
     /// kernel has begun to write a frame, and is set to zero before the slot is given back.
     mark_at: usize,
-    /// Looks at the mark since the last at the status.
+    /// Looks at the mark since a frame was last taken, or the status looked at in vain.
     looks: u8,
 }
 
@@ -160,14 +160,18 @@ impl RxRing {
     #[inline]
     fn next_status(&mut self) -> u32 {
         if self.word(self.at + self.mark_at).load(Ordering::Relaxed) == 0 {
-            self.looks += 1;
+            self.looks = self.looks.saturating_add(1);
             if self.looks < MARK_LOOKS {
                 return libc::TP_STATUS_KERNEL;
             }
         }
-        self.looks = 0;
         self.prefetch(self.at + 2 * CACHE_LINE);
-        self.status(self.at).load(Ordering::Acquire)
+        let status = self.status(self.at).load(Ordering::Acquire);
+        // A frame without a mark that was found stays found until it is taken.
+        if status & libc::TP_STATUS_USER == 0 {
+            self.looks = 0;
+        }
+        status
     }
 
     /// When the next frame came (seconds, and nanoseconds of these), if there is one and none is
@@ -190,6 +194,7 @@ impl RxRing {
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
+        self.looks = 0;
         self.losing |= status & libc::TP_STATUS_LOSING != 0;
         let header = self.header(self.at);
         let start = (header.tp_mac as usize).min(self.slot_len);
@@ -275,5 +280,78 @@ impl RxRing {
         // SAFETY: in bounds; the kernel does not write to a slot that it has handed over, and the
         // slot is given back only through `&mut RxRing`, when no such slice is left.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 4096;
+
+    /// A ring of two slots without a kernel behind it.
+    fn ring() -> RxRing {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let at = std::ptr::null_mut();
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
+        let mapped = unsafe { rustix::mm::mmap_anonymous(at, LEN, access, MapFlags::PRIVATE) };
+        RxRing {
+            memory: NonNull::new(mapped.unwrap().cast()).unwrap(),
+            len: LEN,
+            slot_len: LEN / 2,
+            slots_per_block: 2,
+            block_len: LEN,
+            at: 0,
+            in_block: 0,
+            current: None,
+            losing: false,
+            mark_at: (FRAME_AT + ETHERTYPE_AT) & !3,
+            looks: 0,
+        }
+    }
+
+    /// Writes what the kernel does for a frame of 60 bytes at `start` in the slot at `at`.
+    fn hand_over(ring: &RxRing, at: usize, start: u16) {
+        let header = libc::tpacket2_hdr {
+            tp_status: libc::TP_STATUS_USER,
+            tp_len: 60,
+            tp_snaplen: 60,
+            tp_mac: start,
+            tp_net: start + 14,
+            tp_sec: 1,
+            tp_nsec: 2,
+            tp_vlan_tci: 0,
+            tp_vlan_tpid: 0,
+            tp_padding: [0; 4],
+        };
+        // SAFETY: in bounds and aligned; nobody else has the memory.
+        unsafe { ring.memory.as_ptr().add(at).cast::<libc::tpacket2_hdr>().write(header) };
+    }
+
+    #[test]
+    fn a_frame_whose_mark_is_zero_is_found_some_looks_later_and_can_be_taken() {
+        let mut ring = ring();
+        for at in [0, LEN / 2] {
+            assert!(ring.next_came().is_none() && ring.advance().is_none());
+            hand_over(&ring, at, 128);
+            let looks = (0..MARK_LOOKS).take_while(|_| ring.next_came().is_none()).count();
+            assert!(looks < usize::from(MARK_LOOKS), "it is found");
+            assert_eq!(ring.next_came(), Some((1, 2)), "it stays found");
+            assert_eq!(ring.advance().map(|slot| slot.len), Some(60), "and is taken");
+            ring.release();
+        }
+        assert!((0..=MARK_LOOKS).all(|_| ring.advance().is_none()), "once");
+    }
+
+    #[test]
+    fn a_mark_is_followed_at_once_by_a_look_at_the_status() {
+        let mut ring = ring();
+        ring.word(ring.mark_at).store(1, Ordering::Relaxed);
+        assert!(ring.advance().is_none(), "the kernel still writes");
+        hand_over(&ring, 0, FRAME_AT as u16);
+        assert!(ring.advance().is_some());
+        ring.release();
+        assert_eq!(ring.word(ring.mark_at).load(Ordering::Relaxed), 0);
+        assert!(ring.advance().is_none());
     }
 }
