@@ -1,6 +1,6 @@
 //! A command that measures: run to its end, or ended in order.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use weft_sys::process::{self, Setup};
 
+use super::rounds::Timed;
 use crate::CliError;
-use crate::bench::figure::Figure;
 use crate::interrupt::Interrupt;
 use crate::mpirun::sweep::Guard;
 
@@ -31,14 +31,14 @@ pub fn figures_of(
     time: Duration,
     mut guard: Option<Guard>,
     stop: &Interrupt,
-) -> Result<Vec<Figure>, CliError> {
+) -> Result<Vec<Timed>, CliError> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Signals of the terminal are for us, who pass them on.
     let setup = Setup { dies_with_parent: true, own_group: true, ..setup };
     let started = process::spawn(&mut command, setup);
     let mut child = started.map_err(CliError::io(format!("run {program}")))?;
-    let out = reader(child.stdout.take());
+    let out = figures(child.stdout.take());
     let errors = reader(child.stderr.take());
     let limit = Instant::now() + time + PATIENCE;
     let waiting = CliError::io(format!("wait for {program}"));
@@ -48,9 +48,7 @@ pub fn figures_of(
     };
     // Processes that are left would keep the output open.
     drop(guard);
-    let text = out.join().unwrap_or_default();
-    let figures: Vec<Figure> =
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let figures = out.join().unwrap_or_default();
     if status.success() && !figures.is_empty() {
         return Ok(figures);
     }
@@ -101,5 +99,14 @@ fn reader(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
         let mut bytes = Vec::new();
         let _ = from.map(|mut from| from.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// The figures among the lines, each with the time at which it came.
+fn figures(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<Timed>> {
+    std::thread::spawn(move || {
+        let lines = from.into_iter().flat_map(|from| BufReader::new(from).split(b'\n'));
+        let figure = |line: Vec<u8>| serde_json::from_slice(&line).ok();
+        lines.map_while(Result::ok).filter_map(figure).map(Timed::now).collect()
     })
 }

@@ -8,6 +8,7 @@ use weft_sys::process::Setup;
 
 use super::child::figures_of;
 use super::mpi::MpiRun;
+use super::rounds::Timed;
 use crate::CliError;
 use crate::bench::crew::Crew;
 use crate::bench::figure::{Figure, size_text};
@@ -111,7 +112,7 @@ impl Contender {
     ///
     /// # Errors
     /// Why it could not.
-    pub fn round(&self, plan: &Plan, arena: &mut Arena<'_>) -> Result<Vec<Figure>, CliError> {
+    pub fn round(&self, plan: &Plan, arena: &mut Arena<'_>) -> Result<Vec<Timed>, CliError> {
         match &self.means {
             Means::Floors(ops) => {
                 let mut figures = Vec::new();
@@ -120,7 +121,7 @@ impl Contender {
                         Op::FutexRing => futex_ring(plan, arena)?,
                         _ => arena.pair.measure(op, plan.ms)?,
                     };
-                    figures.push(figure);
+                    figures.push(Timed::now(figure));
                 }
                 Ok(figures)
             }
@@ -143,13 +144,14 @@ impl Contender {
         }
     }
 
-    fn sockets(&self, plan: &Plan, arena: &mut Arena<'_>) -> Result<Vec<Figure>, CliError> {
+    fn sockets(&self, plan: &Plan, arena: &mut Arena<'_>) -> Result<Vec<Timed>, CliError> {
         let lat = plan.lat_bytes.iter().map(|&bytes| ("lat", Op::TcpPoll(bytes)));
         let bw = plan.bw_bytes.iter().map(|&bytes| ("bw", Op::TcpStream(bytes)));
         let mut figures = Vec::new();
         for (bench, op) in lat.chain(bw) {
             let figure = arena.pair.measure(op, plan.ms)?;
-            figures.push(Figure { bench: bench.into(), device: self.label.clone(), ..figure });
+            let device = self.label.clone();
+            figures.push(Timed::now(Figure { bench: bench.into(), device, ..figure }));
         }
         Ok(figures)
     }
@@ -161,7 +163,7 @@ impl Contender {
         device: &str,
         env: &[(&str, &str)],
         more: &[(u32, &'static str)],
-    ) -> Result<Vec<Figure>, CliError> {
+    ) -> Result<Vec<Timed>, CliError> {
         let sizes = |sizes: &[u64]| -> String {
             let texts: Vec<String> = sizes.iter().map(|b| size_text(*b)).collect();
             texts.join(",")
@@ -179,8 +181,9 @@ impl Contender {
             command.arg("--").arg(own_program()?).arg("bench").args(words.split(' '));
             command.args(["--json", "--ms", &plan.ms.to_string()]);
             let found = figures_of(command, Setup::default(), plan.time(), None, arena.stop)?;
-            let named = found.into_iter().map(|f| Figure { device: self.label.clone(), ..f });
-            figures.extend(named);
+            let device = || self.label.clone();
+            let named = |f: Figure| Figure { device: device(), ..f };
+            figures.extend(found.into_iter().map(|t| Timed { figure: named(t.figure), ..t }));
         }
         Ok(figures)
     }

@@ -1,21 +1,22 @@
 //! `weft compare`: Weft beside sockets, bare floors, and the MPI libraries that are installed, all
-//! in one run. Rounds alternate between the contenders, so that a change of the machine's mood
-//! meets all of them; what counts are ratios of medians.
+//! in one run. Rounds alternate between the contenders, and those count in which the machine's
+//! processors stood as they mostly do; what is judged are ratios of medians.
 
 mod child;
 mod contender;
 mod contest;
 mod mpi;
 mod report;
+mod rounds;
 mod targets;
+mod watch;
 
 use std::path::PathBuf;
 
 use crate::CliError;
 use crate::bench::crew::Crew;
-use crate::bench::figure::{Figure, join_rounds};
+use crate::bench::figure::Figure;
 use crate::bench::floor::Op;
-use crate::bench::floors::progress;
 use crate::bench::load;
 use crate::bench::place::Place;
 use crate::interrupt::Interrupt;
@@ -24,6 +25,7 @@ use crate::mpi::{Brand, Preload};
 use crate::plot;
 use contender::{AMONG, Arena, Contender, Means, Plan, Reach, TOKEN, TOKEN_RANKS};
 use mpi::{Mpi, MpiRun};
+use rounds::Outcome;
 
 /// Arguments of `weft compare`.
 #[derive(clap::Args, Debug)]
@@ -40,7 +42,8 @@ pub struct Args {
     /// One JSON object per figure and per target
     #[arg(long)]
     json: bool,
-    /// How often each contender is measured; medians are shown [default: 3]
+    /// How often each contender is measured, on a virtual machine whose processors are moved
+    /// meanwhile up to three times as often; medians are shown [default: 3; quick: 2]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
     /// Milliseconds per figure [default: 150, quick: 80]
@@ -85,8 +88,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     // Before and after: what begins or ends in between shows in one of them.
     load::tell_of_others();
-    let (figures, failed) = rounds(args, &contenders, &mut arena)?;
+    let Outcome { figures, failed, note } =
+        rounds::run(args, &plan(args), &contenders, &mut arena)?;
     load::tell_of_others();
+    note.iter().for_each(|note| eprintln!("{note}"));
     if figures.is_empty() {
         return Err(CliError::Bench("nothing could be measured; the reasons are above".into()));
     }
@@ -213,45 +218,6 @@ fn mpis() -> Vec<(Brand, Mpi)> {
         }
     };
     Brand::ALL.into_iter().filter_map(found).collect()
-}
-
-/// Runs the rounds; gives the medians, and the name of a Weft contender that failed.
-///
-/// # Errors
-/// When a signal came.
-fn rounds(
-    args: &Args,
-    contenders: &[Contender],
-    arena: &mut Arena<'_>,
-) -> Result<(Vec<Figure>, Option<String>), CliError> {
-    let plan = plan(args);
-    let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 3 });
-    let bar = progress(u64::from(rounds) * contenders.len() as u64);
-    let mut figures = Vec::new();
-    let mut out = vec![false; contenders.len()];
-    let mut failed = None;
-    for _ in 0..rounds {
-        for (contender, out) in contenders.iter().zip(&mut out) {
-            bar.set_message(contender.label.clone());
-            if !*out {
-                let measured = contender.round(&plan, arena);
-                arena.stop.check()?;
-                match measured {
-                    Ok(more) => figures.extend(more),
-                    Err(why) => {
-                        bar.suspend(|| eprintln!("weft: {} is left out: {why}", contender.label));
-                        *out = true;
-                        if contender.is_weft() {
-                            failed = Some(contender.label.clone());
-                        }
-                    }
-                }
-            }
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
-    Ok((join_rounds(&figures), failed))
 }
 
 fn draw(args: &Args, contenders: &[Contender], figures: &[Figure]) -> Result<(), CliError> {
