@@ -60,7 +60,7 @@ impl Counter {
             value = self.peek();
         }
         if self.seen.swap(value, Ordering::Relaxed) != value {
-            self.sources.found();
+            self.sources.begin_again();
         }
         value
     }

@@ -63,22 +63,23 @@ impl Cq {
             // Asked for the sake of progress alone.
             queue.sources().progress();
         }
+        let mut did = false;
         for turn in 0..3 {
             // SAFETY: the caller's promise.
             let taken = unsafe { queue.take(into.cast(), count, sources) };
             match taken {
                 Ok(None) => {
-                    if turn == 2 || turn == 1 && !queue.sources().idle() {
+                    if turn == 2 || turn == 1 && (did || !queue.sources().idle()) {
                         break;
                     }
-                    queue.sources().progress_briskly();
+                    did = queue.sources().progress_briskly();
                 }
                 Ok(Some(taken)) => {
-                    queue.sources().found();
+                    queue.sources().begin_again();
                     return Ok(taken);
                 }
                 Err(fail) => {
-                    queue.sources().found();
+                    queue.sources().begin_again();
                     return Err(fail);
                 }
             }

@@ -76,6 +76,12 @@ impl Bound {
         }
     }
 
+    /// The program has begun something.
+    #[inline]
+    pub fn began(&self) {
+        self.queues().for_each(|queue| queue.sources().begin_again());
+    }
+
     #[inline]
     fn counter(&self, kind: Kind) -> Option<&Arc<Counter>> {
         let class = match kind {

@@ -117,6 +117,7 @@ impl Ep {
         if bytes.len() > INJECT_MAX {
             return Err(Fail::SIZE);
         }
+        bound.began();
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
             state.lookout.sent();
@@ -138,6 +139,7 @@ impl Ep {
         let bound = self.live.bound()?;
         let mark = Mark::new(message.kind(), is_told(bound.transmit.as_ref(), flags));
         let context = context_of(context);
+        bound.began();
         if flags & (FI_INJECT | FI_DELIVERY_COMPLETE | REFUSED) != 0 {
             return self.send_specially(bound, message, buf, (context, mark), flags);
         }

@@ -74,6 +74,7 @@ impl Ep {
         let told = !transfer.silent && is_told(bound.transmit.as_ref(), transfer.flags);
         let mark = Mark::new(kind, told);
         let context = context_of(transfer.context);
+        bound.began();
         self.live.turn(|turn, state: &mut State| {
             let peer = state.peer(transfer.number)?;
             if parts == 0 {

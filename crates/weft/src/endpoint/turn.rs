@@ -18,6 +18,9 @@ use crate::error::Error;
 use crate::group::Seat;
 use crate::remote::{AtomicOp, Scalar, Spot};
 
+/// Looks in a row that share one at the clock.
+const LOOKS_PER_TIME: u32 = 16;
+
 /// What a boundary wants to be told with an operation's end. Both words are free for its use;
 /// [`Turn::cancel`] looks for the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -373,17 +376,20 @@ impl Turn<'_> {
         self.progress_within(1)
     }
 
-    /// As [`Turn::progress`], looking up to so many times until something is done. All looks share
-    /// one look at the clock.
+    /// As [`Turn::progress`], looking up to so many times until something is done. Some looks share
+    /// one at the clock.
     #[inline]
     pub fn progress_within(&mut self, looks: u32) -> bool {
-        let now_ns = self.work.time();
-        for _ in 1..looks {
+        let mut now_ns = self.work.time();
+        for look in 1..looks {
             if self.work.progress(now_ns) {
                 return true;
             }
             // Also for the sender's sake, who writes the line that is looked at.
             std::hint::spin_loop();
+            if look.is_multiple_of(LOOKS_PER_TIME) {
+                now_ns = self.work.time();
+            }
         }
         self.work.progress(now_ns)
     }
