@@ -28,6 +28,8 @@ const BATCH: u64 = 8;
 const CALLS: u64 = 16;
 /// Ways that differ by less than this factor are the same one.
 const SAME: f64 = 1.4;
+/// System calls that differ by less than this factor take equally long.
+const LITTLE_MORE: f64 = 1.1;
 
 /// What a meeting found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,17 +123,17 @@ impl State {
 }
 
 /// Which rounds of a figure count, by how the processors stood in each: those with the usual way;
-/// and of these the half in which system calls took least, for a processor by itself is slower
-/// while the host has its core do something else. All of them where nothing is known.
+/// and of these the ones in which system calls took little more than in the best, for a processor
+/// by itself is slower while the host has its core do something else. At least a third of them, so
+/// that one alone does not decide; and all there are where nothing is known.
 pub fn those_that_count(states: &[Option<State>], usual_way_ns: f64) -> Vec<usize> {
     let usual = |at: &usize| states[*at].is_some_and(|state| state.is_usual(usual_way_ns));
     let mut those: Vec<usize> = (0..states.len()).filter(usual).collect();
-    if those.is_empty() {
-        return (0..states.len()).collect();
-    }
     let call = |at: usize| states[at].map_or(f64::INFINITY, |state| state.call_ns);
     those.sort_by(|a, b| call(*a).total_cmp(&call(*b)));
-    those.truncate(those.len().div_ceil(2));
+    let Some(&best) = those.first() else { return (0..states.len()).collect() };
+    let as_fast = those.partition_point(|at| call(*at) <= call(best) * LITTLE_MORE);
+    those.truncate(as_fast.max(those.len().div_ceil(3)));
     those
 }
 
@@ -223,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_with_the_usual_way_count_and_of_these_the_faster_half() {
+    fn rounds_with_the_usual_way_count_and_of_these_the_fast_ones() {
         let state = |way_ns, call_ns| Some(State { way_ns, call_ns });
         let all = [
             state(90.0, 220.0),
@@ -234,6 +236,9 @@ mod tests {
             state(50.0, 140.0),
         ];
         assert_eq!(those_that_count(&all, 100.0), [4, 2]);
+        // One that was alone with its speed is not alone.
+        let alone = [150.0, 220.0, 200.0, 210.0].map(|call| state(100.0, call));
+        assert_eq!(those_that_count(&alone, 100.0), [0, 2]);
         assert_eq!(those_that_count(&all[..1], 100.0), [0]);
         // Better than nothing.
         assert_eq!(those_that_count(&all[..2], 1000.0), [0, 1]);
