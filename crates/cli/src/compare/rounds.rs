@@ -1,6 +1,7 @@
 //! The rounds of a comparison: each contender in turn, so that a change of the machine's mood meets
 //! all of them; and which rounds of a figure count.
 
+use indicatif::ProgressBar;
 use weft_sys::clock::now_ns;
 
 use super::Args;
@@ -62,7 +63,6 @@ pub fn run(
     let bar = progress(u64::from(rounds) * contenders.len() as u64);
     let entry = |contender| Entry { contender, figures: Vec::new(), out: false };
     let mut entries: Vec<Entry<'_>> = contenders.iter().map(entry).collect();
-    let mut failed = None;
     for round in 0..rounds * MORE {
         let more = round >= rounds;
         for entry in &mut entries {
@@ -72,24 +72,14 @@ pub fn run(
             bar.inc_length(u64::from(more));
             bar.set_message(entry.contender.label.clone());
             if !entry.out {
-                let measured = entry.contender.round(plan, arena);
-                arena.stop.check()?;
-                match measured {
-                    Ok(more) => entry.figures.extend(more),
-                    Err(why) => {
-                        let label = &entry.contender.label;
-                        bar.suspend(|| eprintln!("weft: {label} is left out: {why}"));
-                        entry.out = true;
-                        if entry.contender.is_weft() {
-                            failed = Some(label.clone());
-                        }
-                    }
-                }
+                entry.round(plan, arena, &bar)?;
             }
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
+    let failed = entries.iter().find(|entry| entry.out && entry.contender.is_weft());
+    let failed = failed.map(|entry| entry.contender.label.clone());
     let all: Vec<Timed> = entries.into_iter().flat_map(|entry| entry.figures).collect();
     let (figures, note) = join(&all, watch.as_ref(), plan.ms);
     Ok(Outcome { figures, failed, note })
@@ -113,12 +103,32 @@ fn by_figure(all: &[Timed]) -> Vec<Vec<&Timed>> {
 }
 
 impl Entry<'_> {
-    /// Whether less than half of the rounds that were asked for count, for one of its figures. (A
-    /// single round is asked for by who is in a hurry.)
+    /// One round more.
+    fn round(
+        &mut self,
+        plan: &Plan,
+        arena: &mut Arena<'_>,
+        bar: &ProgressBar,
+    ) -> Result<(), CliError> {
+        let measured = self.contender.round(plan, arena);
+        arena.stop.check()?;
+        match measured {
+            Ok(more) => self.figures.extend(more),
+            Err(why) => {
+                let label = &self.contender.label;
+                bar.suspend(|| eprintln!("weft: {label} is left out: {why}"));
+                self.out = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether of one of its figures less than half as many rounds count, as far as is known, as
+    /// were asked for. (A single one is asked for by who is in a hurry.)
     fn wants(&self, watch: Option<&Watch>, ms: u64, rounds: u32) -> bool {
         let usual = watch.and_then(|watch| Some((watch, watch.usual_way_ns()?)));
         let Some((watch, usual)) = usual.filter(|_| !self.out && rounds > 1) else { return false };
-        let counts = |timed: &&Timed| state(watch, timed, ms).is_some_and(|s| s.is_usual(usual));
+        let counts = |timed: &&Timed| state(watch, timed, ms).is_none_or(|s| s.is_usual(usual));
         let few = |of: &Vec<&Timed>| {
             let count = of.iter().copied().filter(counts).count();
             count < rounds.div_ceil(2) as usize
