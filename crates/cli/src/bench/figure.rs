@@ -120,21 +120,30 @@ impl Figure {
     }
 }
 
+/// All rounds of each figure, in the order in which the figures first came.
+pub fn by_figure<T>(all: &[T], figure: impl Fn(&T) -> &Figure) -> Vec<Vec<&T>> {
+    let mut sorted: Vec<Vec<&T>> = Vec::new();
+    for round in all {
+        match sorted.iter_mut().find(|rounds| figure(rounds[0]).same_as(figure(round))) {
+            Some(rounds) => rounds.push(round),
+            None => sorted.push(vec![round]),
+        }
+    }
+    sorted
+}
+
+/// The rounds of one figure as one. `None` without rounds.
+pub fn join(rounds: &[&Figure]) -> Option<Figure> {
+    let values: Vec<Value> = rounds.iter().map(|f| f.value).collect();
+    let cpu: Vec<f64> = rounds.iter().filter_map(|f| f.cpu_s_per_gb).collect();
+    let cpu_s_per_gb = (!cpu.is_empty()).then(|| median(cpu.iter().copied()));
+    let first: Figure = (*rounds.first()?).clone();
+    Some(Figure { value: Value::median(&values)?, cpu_s_per_gb, ..first })
+}
+
 /// Joins the rounds of each figure into one, in the order in which they first came.
 pub fn join_rounds(all: &[Figure]) -> Vec<Figure> {
-    let mut joined: Vec<Figure> = Vec::new();
-    for figure in all {
-        if joined.iter().any(|j| j.same_as(figure)) {
-            continue;
-        }
-        let rounds: Vec<&Figure> = all.iter().filter(|f| f.same_as(figure)).collect();
-        let values: Vec<Value> = rounds.iter().map(|f| f.value).collect();
-        let cpu: Vec<f64> = rounds.iter().filter_map(|f| f.cpu_s_per_gb).collect();
-        let Some(value) = Value::median(&values) else { continue };
-        let cpu_s_per_gb = (!cpu.is_empty()).then(|| median(cpu.iter().copied()));
-        joined.push(Figure { value, cpu_s_per_gb, ..figure.clone() });
-    }
-    joined
+    by_figure(all, |figure| figure).iter().filter_map(|rounds| join(rounds)).collect()
 }
 
 /// The middle one; the mean of the two in the middle where there are as many on both sides; 0 for

@@ -174,17 +174,16 @@ impl Contender {
             benches.push((2, format!("bw --bytes {}", sizes(&plan.bw_bytes))));
         }
         benches.extend(more.iter().map(|(n, words)| (*n, words.to_string())));
-        let mut figures = Vec::new();
+        let mut figures: Vec<Timed> = Vec::new();
         for (n, words) in benches {
             let mut command = self.weft_run(arena, n, words != TOKEN)?;
             command.env("WEFT_DEVICE", device).envs(env.iter().copied());
             command.arg("--").arg(own_program()?).arg("bench").args(words.split(' '));
             command.args(["--json", "--ms", &plan.ms.to_string()]);
             let found = figures_of(command, Setup::default(), plan.time(), None, arena.stop)?;
-            let device = || self.label.clone();
-            let named = |f: Figure| Figure { device: device(), ..f };
-            figures.extend(found.into_iter().map(|t| Timed { figure: named(t.figure), ..t }));
+            figures.extend(found);
         }
+        figures.iter_mut().for_each(|timed| timed.figure.device.clone_from(&self.label));
         Ok(figures)
     }
 

@@ -8,7 +8,7 @@ use super::Args;
 use super::contender::{Arena, Contender, Plan};
 use super::watch::{State, Watch, those_that_count};
 use crate::CliError;
-use crate::bench::figure::{Figure, digits, join_rounds};
+use crate::bench::figure::{Figure, by_figure, digits, join};
 use crate::bench::floors::progress;
 
 /// A figure, and when it was ready.
@@ -63,10 +63,13 @@ pub fn run(
     let bar = progress(u64::from(rounds) * contenders.len() as u64);
     let entry = |contender| Entry { contender, figures: Vec::new(), out: false };
     let mut entries: Vec<Entry<'_>> = contenders.iter().map(entry).collect();
-    for round in 0..rounds * MORE {
+    // A single round is asked for by who is in a hurry.
+    let most = if rounds > 1 { rounds * MORE } else { 1 };
+    for round in 0..most {
         let more = round >= rounds;
+        let judge = Judge::new(watch.as_ref().filter(|_| more), plan.ms);
         for entry in &mut entries {
-            if more && !entry.wants(watch.as_ref(), plan.ms, rounds) {
+            if more && !judge.as_ref().is_some_and(|judge| entry.wants(judge, rounds)) {
                 continue;
             }
             bar.inc_length(u64::from(more));
@@ -81,25 +84,32 @@ pub fn run(
     let failed = entries.iter().find(|entry| entry.out && entry.contender.is_weft());
     let failed = failed.map(|entry| entry.contender.label.clone());
     let all: Vec<Timed> = entries.into_iter().flat_map(|entry| entry.figures).collect();
-    let (figures, note) = join(&all, watch.as_ref(), plan.ms);
+    let (figures, note) = outcome(&all, Judge::new(watch.as_ref(), plan.ms).as_ref());
     Ok(Outcome { figures, failed, note })
 }
 
-/// How the processors stood while a figure was taken.
-fn state(watch: &Watch, timed: &Timed, ms: u64) -> Option<State> {
-    watch.between(timed.at_ns.saturating_sub(ms * 1_000_000), timed.at_ns)
+/// Tells which rounds count, by how the processors stood while they were run.
+struct Judge<'a> {
+    watch: &'a Watch,
+    usual_way_ns: f64,
+    /// How long a figure takes.
+    ms: u64,
 }
 
-/// Each figure that there is, with all its rounds, in the order in which they first came.
-fn by_figure(all: &[Timed]) -> Vec<Vec<&Timed>> {
-    let mut sorted: Vec<Vec<&Timed>> = Vec::new();
-    for timed in all {
-        match sorted.iter_mut().find(|rounds| rounds[0].figure.same_as(&timed.figure)) {
-            Some(rounds) => rounds.push(timed),
-            None => sorted.push(vec![timed]),
-        }
+impl<'a> Judge<'a> {
+    /// `None` where nothing is known.
+    fn new(watch: Option<&'a Watch>, ms: u64) -> Option<Judge<'a>> {
+        let watch = watch?;
+        Some(Judge { watch, usual_way_ns: watch.usual_way_ns()?, ms })
     }
-    sorted
+
+    fn state(&self, timed: &Timed) -> Option<State> {
+        self.watch.between(timed.at_ns.saturating_sub(self.ms * 1_000_000), timed.at_ns)
+    }
+
+    fn is_usual(&self, state: &State) -> bool {
+        state.is_usual(self.usual_way_ns)
+    }
 }
 
 impl Entry<'_> {
@@ -124,35 +134,32 @@ impl Entry<'_> {
     }
 
     /// Whether of one of its figures less than half as many rounds count, as far as is known, as
-    /// were asked for. (A single one is asked for by who is in a hurry.)
-    fn wants(&self, watch: Option<&Watch>, ms: u64, rounds: u32) -> bool {
-        let usual = watch.and_then(|watch| Some((watch, watch.usual_way_ns()?)));
-        let Some((watch, usual)) = usual.filter(|_| !self.out && rounds > 1) else { return false };
-        let counts = |timed: &&Timed| state(watch, timed, ms).is_none_or(|s| s.is_usual(usual));
-        let few = |of: &Vec<&Timed>| {
-            let count = of.iter().copied().filter(counts).count();
-            count < rounds.div_ceil(2) as usize
-        };
-        by_figure(&self.figures).iter().any(few)
+    /// were asked for.
+    fn wants(&self, judge: &Judge<'_>, rounds: u32) -> bool {
+        let counts = |timed: &&&Timed| judge.state(timed).is_none_or(|s| judge.is_usual(&s));
+        let few = |of: &Vec<&Timed>| of.iter().filter(counts).count() < rounds.div_ceil(2) as usize;
+        !self.out && by_figure(&self.figures, |timed| &timed.figure).iter().any(few)
     }
 }
 
-/// The medians of the rounds that count, and what is to be said about the others.
-fn join(all: &[Timed], watch: Option<&Watch>, ms: u64) -> (Vec<Figure>, Option<String>) {
-    let every = || all.iter().map(|timed| timed.figure.clone()).collect::<Vec<Figure>>();
-    let usual = watch.and_then(|watch| Some((watch, watch.usual_way_ns()?)));
-    let Some((watch, usual)) = usual else { return (join_rounds(&every()), None) };
-    let mut counted = Vec::new();
+/// The medians of the rounds that count, and what is to be said about the others. Without a judge
+/// all count.
+fn outcome(all: &[Timed], judge: Option<&Judge<'_>>) -> (Vec<Figure>, Option<String>) {
+    let mut figures = Vec::new();
     let mut others: Vec<f64> = Vec::new();
-    for rounds in by_figure(all) {
-        let states: Vec<Option<State>> =
-            rounds.iter().map(|timed| state(watch, timed, ms)).collect();
-        let those = those_that_count(&states, usual);
-        counted.extend(those.into_iter().map(|at| rounds[at].figure.clone()));
-        let other = |state: &State| !state.is_usual(usual);
-        others.extend(states.iter().flatten().filter(|s| other(s)).map(|s| s.way_ns));
+    for rounds in by_figure(all, |timed| &timed.figure) {
+        let mut those: Vec<&Figure> = rounds.iter().map(|timed| &timed.figure).collect();
+        if let Some(judge) = judge {
+            let states: Vec<Option<State>> = rounds.iter().map(|t| judge.state(t)).collect();
+            let count = those_that_count(&states, judge.usual_way_ns);
+            those = count.into_iter().map(|at| those[at]).collect();
+            let other = states.iter().flatten().filter(|state| !judge.is_usual(state));
+            others.extend(other.map(|state| state.way_ns));
+        }
+        figures.extend(join(&those));
     }
-    (join_rounds(&counted), note(&mut others, usual, all.len()))
+    let note = judge.and_then(|judge| note(&mut others, judge.usual_way_ns, all.len()));
+    (figures, note)
 }
 
 /// Says that processors were moved, if many figures met it.
@@ -192,9 +199,9 @@ mod tests {
     #[test]
     fn rounds_of_a_figure_are_found_again() {
         let all = [timed("a", 1.0), timed("b", 2.0), timed("a", 3.0)];
-        let counts: Vec<usize> = by_figure(&all).iter().map(Vec::len).collect();
+        let counts: Vec<usize> = by_figure(&all, |t| &t.figure).iter().map(Vec::len).collect();
         assert_eq!(counts, [2, 1]);
-        let (figures, note) = join(&all, None, 10);
+        let (figures, note) = outcome(&all, None);
         let rates: Vec<f64> = figures.iter().map(|f| f.value.number()).collect();
         assert_eq!((rates, note), (vec![2.0, 2.0], None));
     }

@@ -57,7 +57,7 @@ struct Line(AtomicU64);
 struct Meeting {
     there: Line,
     back: Line,
-    /// The second processor's system call, a tenth of a ns.
+    /// The second processor's system call: ns, as the bits of a number.
     call: Line,
     over: AtomicBool,
     samples: Mutex<Vec<Sample>>,
@@ -195,7 +195,7 @@ impl Meeting {
                 all
             });
             if whole {
-                let theirs = self.call.0.load(Ordering::Relaxed) as f64 / 10.0;
+                let theirs = f64::from_bits(self.call.0.load(Ordering::Relaxed));
                 let state = State { way_ns: best, call_ns: call_ns().max(theirs) };
                 let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
                 samples.push(Sample { at_ns: at, state });
@@ -214,7 +214,7 @@ impl Meeting {
                 came
             });
             if whole {
-                self.call.0.store((call_ns() * 10.0) as u64, Ordering::Relaxed);
+                self.call.0.store(call_ns().to_bits(), Ordering::Relaxed);
             }
         }
     }
