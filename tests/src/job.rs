@@ -250,12 +250,32 @@ pub fn signal(pid: u32, number: i32) {
     assert!(process::signal(pid, false, number), "there is no process {pid} to signal");
 }
 
+/// Stops a process and waits until all its threads have stopped: the kernel tells one of them,
+/// which tells the others when it has its turn, and until then they go on.
+///
+/// # Panics
+/// If there is no such process, or it runs on for long.
+pub fn stop(pid: u32) {
+    signal(pid, STOP);
+    eventually("a stop of all threads", || is_stopped(pid));
+}
+
+/// Whether all threads of a process are stopped: the state is the word after the name, which stands
+/// in brackets.
+fn is_stopped(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    })
+}
+
 /// SIGKILL.
 pub const KILL: i32 = 9;
 /// SIGCONT.
 pub const CONT: i32 = 18;
 /// SIGSTOP.
-pub const STOP: i32 = 19;
+const STOP: i32 = 19;
 
 /// Bytes of memory that a process holds.
 ///

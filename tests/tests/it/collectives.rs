@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use weft_tests::job::{CONT, Cluster, Job, KILL, STOP, run_in, signal};
+use weft_tests::job::{CONT, Cluster, Job, KILL, run_in, signal, stop};
 
 use super::{RANK, WEFT};
 
@@ -110,7 +110,7 @@ fn broadcasts_go_on_past_a_receiver_that_is_late_or_dies() {
             }
         };
         go_on(&mut job, &[0, 1, 2, 3]);
-        signal(pids[2], STOP);
+        stop(pids[2]);
         thread::sleep(Duration::from_millis(800));
         signal(pids[2], CONT);
         go_on(&mut job, &[0, 1, 2, 3]);

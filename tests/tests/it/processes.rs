@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use weft_tests::job::{
-    CONT, Cluster, Job, KILL, LONG, STOP, eventually, inhabitants, is_there, namespace, resident,
-    run_in, signal,
+    CONT, Cluster, Job, KILL, LONG, eventually, inhabitants, is_there, namespace, resident, run_in,
+    signal, stop,
 };
 
 use super::{RANK, WEFT};
@@ -59,7 +59,7 @@ fn here() -> String {
 /// sure of, or before it.
 fn kill_around_a_pull(job: &mut Job, victim: u32, stopped_first: bool) {
     if stopped_first {
-        signal(victim, STOP);
+        stop(victim);
         job.order("pull");
         job.says("@0 pulling");
         signal(victim, KILL);
@@ -218,7 +218,7 @@ fn with_two_cables_one_carries_on_alone() {
 fn stop_for(job: &mut Job, sender: u32, receiver: u32, pause: Duration) {
     job.grows("@1 got", 1);
     let before = resident(sender).expect("the sender lives");
-    signal(receiver, STOP);
+    stop(receiver);
     for _ in 0..10 {
         std::thread::sleep(pause / 10);
         let now = resident(sender).expect("the sender lives");
@@ -244,7 +244,7 @@ fn a_receiver_that_stops_for_too_long_is_dead_by_name() {
     let (sender, receiver) = (job.rank(0), job.rank(1));
     job.grows("@1 got", 1);
     let before = resident(sender).expect("the sender lives");
-    signal(receiver, STOP);
+    stop(receiver);
     let error = job.says("@0 error");
     names(&error, 1, receiver, "node1");
     assert!(error.contains("nothing was heard from it") && error.contains("stopped"), "{error}");
@@ -343,7 +343,7 @@ fn who_sends_and_ends_waits_for_a_peer_that_is_stopped_and_tells_what_a_dead_one
         let mut job = two(Some(&lab), &["part"], &[limit]);
         let receiver = job.rank(1);
         job.says("@0 met");
-        signal(receiver, STOP);
+        stop(receiver);
         job.order("part");
         job.says("@0 sent");
         if comes_back {
