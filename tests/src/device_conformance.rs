@@ -42,6 +42,7 @@ pub fn run(most: usize, make: impl Fn(usize) -> Vec<Box<dyn Device>>) {
     large_and_unaligned(cluster(few.min(2)));
     truncated_pull(cluster(few.min(2)));
     withdrawn(cluster(few.min(2)));
+    awaited(cluster(few.min(2)));
     full_then_drained(cluster(few.min(2)));
     held(cluster(few.min(2)));
     too_long(cluster(few.min(2)));
@@ -93,6 +94,21 @@ impl Cluster {
                         return;
                     }
                 }
+            }
+            assert!(last.elapsed() < PATIENCE, "{what}: nothing happens any more");
+        }
+    }
+
+    /// Polls all devices in turn until `step` says that it is enough; it gets what each poll gave.
+    fn until_all(&mut self, what: &str, mut step: impl FnMut(&mut Cluster, Option<Seen>) -> bool) {
+        let mut last = Instant::now();
+        for at in (0..self.len()).cycle() {
+            let seen = self.poll(at);
+            if seen.is_some() {
+                last = Instant::now();
+            }
+            if step(self, seen) {
+                return;
             }
             assert!(last.elapsed() < PATIENCE, "{what}: nothing happens any more");
         }
@@ -427,6 +443,40 @@ fn withdrawn(mut cluster: Cluster) {
         }
         after && open == 0
     });
+}
+
+/// A device that tells when messages have arrived tells it of each once, in order, and not before.
+fn awaited(mut cluster: Cluster) {
+    const COUNT: u64 = 60;
+    let to = other(&cluster);
+    let (mut sent, mut tells) = (0, 0);
+    let (mut arrived, mut told) = (0, 0);
+    cluster.until_all("awaited", |cluster, seen| {
+        match seen {
+            Some(Seen::Message(_, e, payload)) => {
+                assert_eq!(e, envelope(arrived));
+                assert!(payload == pattern(arrived, length(arrived, 5).min(4000)));
+                arrived += 1;
+            }
+            Some(Seen::Done(op)) => {
+                assert_eq!(op, OpId(told));
+                assert!(told < arrived, "message {told} has not come yet");
+                told += 1;
+            }
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+        let bytes = pattern(sent, length(sent, 5).min(4000));
+        if sent < COUNT && cluster.devices[0].reserve(PeerId(to as u32), bytes.len()).is_ok() {
+            cluster.devices[0].space().copy_from_slice(&bytes);
+            tells += u64::from(cluster.devices[0].commit_awaited(&envelope(sent), OpId(sent)));
+            sent += 1;
+        }
+        sent == COUNT && arrived == COUNT && told == tells
+    });
+    assert!(tells == 0 || tells == COUNT, "{tells} of {COUNT}: it knows or it does not");
+    let late = (0..200).find_map(|poll| cluster.poll(poll % cluster.len()));
+    assert!(late.is_none(), "{late:?}");
 }
 
 /// A sender whose receiver does not poll is told that there is no room, at some time; everything

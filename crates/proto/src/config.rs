@@ -55,6 +55,8 @@ pub struct Config {
     pub ack_every: u32,
     /// ... or after this time, if no frame to the peer has carried it by then.
     pub ack_delay_ns: u64,
+    /// ... or after this one, if somebody waits for it.
+    pub ack_soon_ns: u64,
     /// Small messages that follow each other within this time carry an acknowledgement only now and
     /// then.
     pub brisk_ns: u64,
@@ -140,6 +142,7 @@ impl Default for Config {
             initial_frames: 16,
             ack_every: 32,
             ack_delay_ns: 50 * US,
+            ack_soon_ns: 5 * US,
             brisk_ns: 10 * US,
             reorder_frames: 3,
             pto_min_ns: MS,

@@ -251,6 +251,10 @@ impl Device for Composite {
         self.devices[self.reserved].commit(envelope);
     }
 
+    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId) -> bool {
+        self.devices[self.reserved].commit_awaited(envelope, op)
+    }
+
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
         self.device(peer)?.send(peer, envelope, payload)

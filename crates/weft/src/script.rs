@@ -32,6 +32,8 @@ pub(crate) struct Seen {
     pub(crate) expelled: bool,
     /// Whether there is no room for messages.
     pub(crate) full: bool,
+    /// After how many more there will be none.
+    pub(crate) room: Option<usize>,
 }
 
 /// A device with one peer, which does what the test has it do.
@@ -66,9 +68,12 @@ impl Device for Script {
         Ok(())
     }
     fn reserve(&mut self, _: PeerId, len: usize) -> Result<(), SendError> {
-        if self.seen().full {
+        let mut seen = self.seen();
+        if seen.full || seen.room == Some(0) {
             return Err(SendError::Full);
         }
+        seen.room = seen.room.map(|room| room - 1);
+        drop(seen);
         self.space = vec![0; len];
         Ok(())
     }

@@ -8,7 +8,7 @@ pub const HEADER_LEN: usize = 32;
 /// The first byte of every Weft frame.
 pub const MAGIC: u8 = 0x57;
 /// The version of all layouts in this crate.
-pub const VERSION: u8 = 7;
+pub const VERSION: u8 = 8;
 /// Where the destination port (u16, little-endian) lies in a frame, for socket filters.
 pub const PORT_OFFSET: usize = 2;
 /// Where the job's number (u32, little-endian) lies in a frame, for socket filters.
@@ -34,6 +34,9 @@ pub mod flags {
     pub const HEARD: u8 = 4;
     /// A datagram without a body: the sender lives, though its program keeps it from answering.
     pub const ALIVE: u8 = 8;
+    /// The sender's owner waits for this frame's acknowledgement, but not the sender: it may travel
+    /// with an answer, if there is one within microseconds.
+    pub const ACK_SOON: u8 = 16;
 }
 
 /// What follows a header.

@@ -153,11 +153,12 @@ fn report(outcome: &Outcome, args: &ProtoArgs) {
 fn describe(outcome: &Outcome) -> String {
     let t = &outcome.tally;
     format!(
-        "seed {}: {} machines, {} messages, {} pulls, {} withdrawn, {} failed, {} deaths, \
+        "seed {}: {} machines, {} messages, {} told, {} pulls, {} withdrawn, {} failed, {} deaths, \
          {} frames, {:.3} s simulated, settled {:.3} ms after the faults, digest {:016x}",
         outcome.seed,
         outcome.nodes,
         t.messages,
+        t.told,
         t.pulls,
         t.withdrawn,
         t.failed,

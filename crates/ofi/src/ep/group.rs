@@ -55,18 +55,12 @@ impl Groups {
         }
     }
 
-    /// A part has ended (`None`: well, and there is nothing to say of it). Gives the whole with the
-    /// last part; the first error is the whole's.
-    pub fn part_ended(
-        &mut self,
-        slot: u32,
-        result: Result<Option<Status>, Error>,
-    ) -> Option<Whole> {
+    /// A part has ended. Gives the whole with the last part; the first error is the whole's.
+    pub fn part_ended(&mut self, slot: u32, result: Result<Status, Error>) -> Option<Whole> {
         let place = self.slots.get_mut(slot as usize)?;
         let group = place.as_mut()?;
         match result {
-            Ok(None) => {}
-            Ok(Some(status)) => {
+            Ok(status) => {
                 group.len += status.len;
                 group.peer = status.source;
             }
@@ -97,13 +91,13 @@ mod tests {
         let status = Status { source: 3, envelope: Envelope::default(), len: 5 };
         let one = groups.begin(7, mark, 2);
         let two = groups.begin(8, mark, 3);
-        assert!(groups.part_ended(one, Ok(Some(status))).is_none());
-        let whole = groups.part_ended(one, Ok(Some(status))).unwrap();
+        assert!(groups.part_ended(one, Ok(status)).is_none());
+        let whole = groups.part_ended(one, Ok(status)).unwrap();
         assert_eq!((whole.context, whole.result.unwrap().len), (7, 10));
-        assert!(groups.part_ended(one, Ok(None)).is_none(), "it has ended");
+        assert!(groups.part_ended(one, Ok(status)).is_none(), "it has ended");
         assert!(groups.part_ended(two, Err(Error::Cancelled)).is_none());
         assert!(groups.part_ended(two, Err(Error::NoRequest)).is_none());
-        let whole = groups.part_ended(two, Ok(None)).unwrap();
+        let whole = groups.part_ended(two, Ok(status)).unwrap();
         assert_eq!(whole.result, Err(Error::Cancelled));
         assert_eq!(groups.begin(9, mark, 1), two, "a slot is used again");
     }

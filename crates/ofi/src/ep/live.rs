@@ -304,12 +304,7 @@ impl Live {
                 match mark.group() {
                     None => bound.ended(state, cookie.context, mark, result, *placed),
                     Some(group) => {
-                        let result = match result {
-                            // The answer to a probe: its peer has what was sent before it.
-                            Ok(_) | Err(Error::Refused { .. }) if mark.is_probe() => Ok(None),
-                            result => result.clone().map(Some),
-                        };
-                        if let Some(whole) = state.groups.part_ended(group, result) {
+                        if let Some(whole) = state.groups.part_ended(group, result.clone()) {
                             bound.ended(state, whole.context, whole.mark, &whole.result, None);
                         }
                     }

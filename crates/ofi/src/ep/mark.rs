@@ -34,12 +34,9 @@ const TOLD: u64 = 1 << 3;
 const PART: u64 = 1 << 4;
 /// It is a receive of several messages; the rest of the word is the memory's address.
 const MANY: u64 = 1 << 5;
-/// It only shows that what went before it has arrived: how it ends itself does not matter.
-const PROBE: u64 = 1 << 6;
-
 /// It is a collective operation; the rest of the word is 1 more than the place of the group that is
 /// being joined, or 0.
-const COLLECTIVE: u64 = 1 << 7;
+const COLLECTIVE: u64 = 1 << 6;
 
 const REST: u32 = 8;
 
@@ -62,11 +59,6 @@ impl Mark {
     /// A part of the operation `group`.
     pub fn part(self, group: u32) -> Mark {
         Mark(self.0 | PART | u64::from(group) << REST)
-    }
-
-    /// A part whose own result does not matter.
-    pub fn probe(self) -> Mark {
-        Mark(self.0 | PROBE)
     }
 
     /// A collective operation.
@@ -107,10 +99,6 @@ impl Mark {
         (self.0 & PART != 0).then_some((self.0 >> REST) as u32)
     }
 
-    pub fn is_probe(self) -> bool {
-        self.0 & PROBE != 0
-    }
-
     /// The memory's address, for a receive of several messages.
     #[inline]
     pub fn base(self) -> Option<usize> {
@@ -138,7 +126,7 @@ mod tests {
         assert!(collective.is_collective() && collective.told() && collective.joins().is_none());
         assert_eq!(Mark::new(Kind::Atomic, false).joining(7).joins(), Some(7));
         assert_eq!((many.joins(), many.is_collective()), (None, false));
-        let part = Mark::new(Kind::Write, true).part(u32::MAX).probe();
-        assert_eq!((part.group(), part.base(), part.is_probe()), (Some(u32::MAX), None, true));
+        let part = Mark::new(Kind::Write, true).part(u32::MAX);
+        assert_eq!((part.group(), part.base()), (Some(u32::MAX), None));
     }
 }

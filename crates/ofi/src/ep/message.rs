@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use weft::endpoint::{Cookie, Sent};
+use weft::endpoint::{Cookie, Sent, Until};
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind as Queue, PeerId};
@@ -151,7 +151,7 @@ impl Ep {
             let sent = if self.ends_early {
                 turn.send(peer, &envelope, buf, cookie)
             } else {
-                turn.send_delivered(peer, &envelope, buf, cookie)
+                turn.send_until(peer, &envelope, buf, Until::Taken, cookie)
             };
             match sent.map_err(|e| self.lost(state, &e))? {
                 Sent::Ended => bound.ended_at_once(context, mark, buf.len()),
@@ -188,34 +188,15 @@ impl Ep {
                 }
                 return Ok(());
             }
-            // A long message ends by itself only when it is there.
             let buf = copy.as_ref().unwrap_or(buf);
-            if turn.is_long(peer, buf.len()) {
-                let cookie = Some(Cookie { context, mark: mark.0 });
-                let sent = turn.send_delivered(peer, &envelope, buf, cookie);
-                if sent.map_err(|e| self.lost(state, &e))? == Sent::Ended {
-                    bound.ended_at_once(context, mark, buf.len());
-                }
-                return Ok(());
+            let cookie = Some(Cookie { context, mark: mark.0 });
+            let sent = turn.send_until(peer, &envelope, buf, Until::There, cookie);
+            if sent.map_err(|e| self.lost(state, &e))? == Sent::Ended {
+                bound.ended_at_once(context, mark, buf.len());
             }
-            // A short one is when something that was sent behind it has been answered.
-            let group = state.groups.begin(context, mark, 2);
-            let own = Cookie { context, mark: mark.part(group).0 };
-            let behind = Cookie { context: 0, mark: mark.part(group).probe().0 };
-            let sent = turn.send_delivered(peer, &envelope, buf, Some(own)).map_err(|e| {
-                state.groups.drop(group);
-                self.lost(state, &e)
-            })?;
-            if sent == Sent::Ended {
-                let status = super::status(peer, buf.len());
-                state.groups.part_ended(group, Ok(Some(status)));
-            }
-            if let Err(error) = turn.get(peer, Buf::empty(), super::NOWHERE, None, Some(behind))
-                && let Some(whole) = state.groups.part_ended(group, Err(error))
+            if let Some(told) = &bound.receive
+                && !turn.is_long(peer, buf.len())
             {
-                bound.ended(state, whole.context, whole.mark, &whole.result, None);
-            }
-            if let Some(told) = &bound.receive {
                 told.queue.give_way();
             }
             Ok(())

@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft::endpoint::Status;
 use weft::error::Error;
-use weft::remote::Spot;
 use weft_wire::{ADDRESS_LEN, Envelope};
 
 use crate::abi::*;
@@ -45,9 +44,6 @@ const LEAST: usize = 64;
 /// which asks for 1.5, was seen to take the end of a put over messages for its arrival; Open MPI 5
 /// asks for 1.18.
 const EARLY_SINCE: u32 = version(1, 9);
-
-/// A place in no window: asking for it is answered, and nothing else.
-const NOWHERE: Spot = Spot { key: u64::MAX, addr: 0 };
 
 /// An open endpoint.
 #[repr(C)]

@@ -1,14 +1,14 @@
 //! Frames that come in, and the events they lead to.
 
 use weft_wire::{
-    Envelope, FrameError, FrameKind, HEADER_LEN, Header, Hello, LinkAddr, LinkId, PeerId, flags,
+    Envelope, FrameError, FrameKind, HEADER_LEN, Header, Hello, LinkAddr, LinkId, PeerId,
     is_message,
 };
 
 use super::Engine;
 use crate::event::{Cause, Incoming, Message, Place};
 use crate::peer::{Cursor, PATHS_MAX, State, Step};
-use crate::reliable::Space;
+use crate::reliable::{Haste, Space};
 use crate::time::Instant;
 
 impl Engine {
@@ -87,7 +87,7 @@ impl Engine {
             end: HEADER_LEN + usize::from(header.len),
             wants: false,
             plain: true,
-            at_once: header.flags & flags::ACK_NOW != 0,
+            haste: Haste::from_flags(header.flags),
         });
         Ok(())
     }

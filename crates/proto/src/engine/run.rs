@@ -4,6 +4,7 @@ use weft_wire::{FrameKind, Header, LinkId, OpId, RunReader};
 
 use super::Engine;
 use crate::peer::State;
+use crate::reliable::Haste;
 use crate::time::Instant;
 
 impl Engine {
@@ -71,7 +72,7 @@ impl Engine {
         hub.counters.frames_received += count;
         peer.arrived(hub, pull, start..start + count * run.payload() as u64);
         let space = peer.spaces.get_mut(usize::from(header.path))?;
-        if space.note(number..number + count, now, true, false, &hub.config) {
+        if space.note(number..number + count, now, true, Haste::Usual, &hub.config) {
             peer.wake(hub);
         }
         peer.schedule(hub);

@@ -7,6 +7,7 @@ use crate::event::{Cause, Incoming, SendError};
 use crate::msg::outbox::Body;
 use crate::msg::transfer::Stage;
 use crate::peer::{Payload, Peer, State};
+use crate::reliable::Haste;
 use crate::time::Instant;
 
 impl Engine {
@@ -96,6 +97,20 @@ impl Engine {
         }
     }
 
+    /// `op` ends in [`Incoming::Done`] when the peer has what was reserved last, and is now to be
+    /// committed. Its acknowledgement hurries: the peer's next frame within microseconds carries
+    /// it, or else one of its own.
+    ///
+    /// # Panics
+    /// If nothing was reserved.
+    #[inline]
+    pub fn await_arrival(&mut self, op: OpId) {
+        let (peer, ..) = self.hub.reserved.expect("a wish without reserve");
+        if let Some(Some(p)) = self.peers.get_mut(peer.index()) {
+            p.out.await_next(op);
+        }
+    }
+
     /// Sends what was reserved last. If the peer has died since, the message is forgotten, as are
     /// all others to it.
     ///
@@ -104,11 +119,13 @@ impl Engine {
     #[inline]
     pub fn commit(&mut self, now: Instant, envelope: &Envelope) {
         let (peer, at, len) = self.hub.reserved.take().expect("commit without reserve");
+        self.end_awaited_read(now);
         let Some(Some(p)) = self.peers.get_mut(peer.index()) else { return };
-        if let State::Ended(_) = p.state {
-            return;
-        }
         let hub = &mut self.hub;
+        if let State::Ended(why) = p.state {
+            let failed = p.out.give_up_awaited().map(|op| Incoming::Failed { op, peer, why });
+            return hub.events.extend(failed);
+        }
         hub.unfinished += usize::from(p.out.is_empty());
         p.out.commit(envelope, at, len);
         hub.counters.messages_sent += 1;
@@ -177,6 +194,15 @@ impl Engine {
         Some(link)
     }
 
+    /// What is sent carries the acknowledgement of the frame that was received last, if somebody
+    /// waits for that.
+    #[inline]
+    fn end_awaited_read(&mut self, now: Instant) {
+        if self.current.as_ref().is_some_and(|cursor| cursor.haste != Haste::Usual) {
+            self.end_read(now);
+        }
+    }
+
     #[inline]
     fn lone(
         &mut self,
@@ -187,6 +213,7 @@ impl Engine {
         burst: &mut Burst,
     ) -> Option<LinkId> {
         debug_assert!(self.hub.lone.is_none(), "a lone message before this one went");
+        self.end_awaited_read(time.0);
         let p = self.peers.get_mut(peer.index())?.as_mut()?;
         if self.close_at.is_some() {
             return None;

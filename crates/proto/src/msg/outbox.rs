@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use weft_wire::{ChunkWriter, Envelope, FRAGMENT_LEN, MESSAGE_LEN, Pushed};
+use weft_wire::{ChunkWriter, Envelope, FRAGMENT_LEN, MESSAGE_LEN, OpId, Pushed};
 
 use super::buffers::RingPlaces;
 use super::transfer::Pieces;
@@ -104,6 +104,8 @@ pub(crate) struct Outbox {
     pub announced: u32,
     /// Whether credit is what keeps the next item back.
     pub waits_for_credit: bool,
+    /// Operations that end when the item with this number, and so all before it, has arrived.
+    awaited: VecDeque<(u64, OpId)>,
     /// Whether the last word has arrived.
     pub close_acked: bool,
 }
@@ -220,6 +222,34 @@ impl Outbox {
         self.sent_bytes += len as u64;
         self.unsent = seq + 1;
         self.push_item(*envelope, Body::Eager, at, len as u32);
+    }
+
+    /// `op` ends when the next item has arrived.
+    #[inline]
+    pub fn await_next(&mut self, op: OpId) {
+        self.awaited.push_back((self.end(), op));
+    }
+
+    /// Whether somebody waits for an item to arrive.
+    #[inline]
+    pub fn has_awaited(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// An operation whose item has arrived; each is given once.
+    #[inline]
+    pub fn next_arrived(&mut self) -> Option<OpId> {
+        let (seq, op) = *self.awaited.front()?;
+        if seq >= self.base {
+            return None;
+        }
+        self.awaited.pop_front();
+        Some(op)
+    }
+
+    /// The operations whose items have not arrived, and will not.
+    pub fn give_up_awaited(&mut self) -> impl Iterator<Item = OpId> {
+        std::mem::take(&mut self.awaited).into_iter().map(|(_, op)| op)
     }
 
     /// Adds an item without bytes.

@@ -10,7 +10,7 @@ use crate::engine::Hub;
 use crate::event::{LinkSpec, Payloads};
 use crate::msg::transfer::Stage;
 use crate::rail::Path;
-use crate::reliable::{self, Content};
+use crate::reliable::{self, Content, Haste};
 use crate::time::Instant;
 
 /// Shorter pieces are copied into their frame even where the link would take them from where they
@@ -100,7 +100,7 @@ impl Peer {
             let after = path.room().saturating_sub(len as u64);
             path.limited |= after < path.mtu as u64;
             let wants = flow || content != Content::Nothing;
-            let written = Written { len, content, flow, wants, at_once: false };
+            let written = Written { len, content, flow, wants, haste: Haste::Usual };
             let frame = w.into_frame();
             seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
             note(path, hub, now, &written, true);

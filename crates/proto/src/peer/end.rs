@@ -32,8 +32,8 @@ impl Peer {
         }
         sent.iter().for_each(|&(id, _)| hub.transfers.release(id));
         pulled.iter().for_each(|&(id, _)| hub.pulls.release(id));
-        let ops = sent.iter().chain(&pulled);
-        hub.events.extend(ops.map(|&(_, op)| Incoming::Failed { op, peer, why }));
+        let ops = sent.iter().chain(&pulled).map(|&(_, op)| op).chain(self.out.give_up_awaited());
+        hub.events.extend(ops.map(|op| Incoming::Failed { op, peer, why }));
         self.forget(hub);
         match why {
             Cause::ClosedHere => return,
@@ -122,7 +122,8 @@ impl Peer {
         }
     }
 
-    /// Says the last word when it is time, and ends when it has arrived.
+    /// Says the last word when it is time, and ends when it has arrived. With it goes what has come
+    /// from the peer, once more: nobody will be there to repeat it, and the peer may wait for it.
     pub fn leave_further(&mut self, hub: &mut Hub) {
         if self.out.close_acked {
             self.end(hub, Cause::ClosedHere);

@@ -7,7 +7,7 @@ use super::{Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Payloads};
 use crate::rail::{self, Path, SMALL};
-use crate::reliable::Content;
+use crate::reliable::{Content, Haste};
 use crate::time::Instant;
 
 /// A frame that lacks at most this share of the length that a burst wants is padded.
@@ -20,9 +20,9 @@ pub(super) struct Written {
     pub content: Content,
     /// Whether it carries credit.
     pub flow: bool,
-    /// Whether it wants an acknowledgement, and whether at once.
+    /// Whether it wants an acknowledgement, and how soon.
     pub wants: bool,
-    pub at_once: bool,
+    pub haste: Haste,
 }
 
 impl Peer {
@@ -91,7 +91,8 @@ impl Peer {
         w.ping();
         w.pad_to(size);
         let content = Content::Probe { size: size as u16 };
-        let written = Written { len: size, content, flow: false, wants: true, at_once: true };
+        let haste = Haste::Now;
+        let written = Written { len: size, content, flow: false, wants: true, haste };
         let frame = w.into_frame();
         seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
         note(path, hub, now, &written, false);
@@ -167,10 +168,15 @@ impl Peer {
         let path = &mut self.paths[at];
         let len = w.len();
         let after = path.room().saturating_sub(len as u64);
-        let at_once = after < path.mtu as u64;
-        path.limited |= at_once;
+        let is_last = after < path.mtu as u64;
+        path.limited |= is_last;
+        let haste = match is_last {
+            true => Haste::Now,
+            false if self.out.has_awaited() => Haste::Soon,
+            false => Haste::Usual,
+        };
         let wants = content != Content::Nothing || flow;
-        let written = Written { len, content, flow, wants, at_once };
+        let written = Written { len, content, flow, wants, haste };
         let frame = w.into_frame();
         seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
         written
@@ -201,7 +207,8 @@ impl Peer {
             return None;
         }
         let (len, content) = (w.len(), Content::Nothing);
-        let written = Written { len, content, flow, wants, at_once: ping.is_some() };
+        let haste = if ping.is_some() { Haste::Now } else { Haste::Usual };
+        let written = Written { len, content, flow, wants, haste };
         let frame = w.into_frame();
         seal(self.index, &self.send_key, self.address.port, path, hub, frame, &written);
         note(path, hub, now, &written, false);
@@ -240,7 +247,8 @@ impl Peer {
         w: &mut ChunkWriter<'_>,
     ) -> bool {
         for (at, space) in self.spaces.iter_mut().enumerate() {
-            if space.is_pending() && w.room() >= ACK_ROOM {
+            let again = self.said_close && space.has_any();
+            if (space.is_pending() || again) && w.room() >= ACK_ROOM {
                 let (delay, ranges) = space.acknowledge(now);
                 hub.counters.acks_sent += u64::from(w.ack(at as u8, delay, ranges));
             }
@@ -290,7 +298,7 @@ pub(super) fn seal(
 ) {
     let crc = if hub.links[path.link.index()].spec.integrity { 0 } else { flags::CRC };
     let header = Header {
-        flags: crc | if written.at_once { flags::ACK_NOW } else { 0 },
+        flags: crc | written.haste.flags(),
         len: (written.len - HEADER_LEN) as u16,
         ..header(index, port, hub.job, path)
     };

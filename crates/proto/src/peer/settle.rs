@@ -84,6 +84,9 @@ impl Peer {
             let was_empty = self.out.is_empty();
             acked.drain(..).for_each(|content| self.on_arrived(hub, at, content));
             hub.acked = acked;
+            while let Some(op) = self.out.next_arrived() {
+                hub.events.push_back(Incoming::Done { op });
+            }
             if !was_empty && self.out.is_empty() {
                 hub.unfinished -= 1;
             }

@@ -9,7 +9,7 @@ use crate::msg::inbox::{Ready, Verdict};
 use crate::msg::outbox::Body;
 use crate::msg::pushes::Need;
 use crate::msg::transfer::{Stage, Transfer};
-use crate::reliable::expand;
+use crate::reliable::{Haste, expand};
 use crate::time::Instant;
 
 /// How far a frame has been read.
@@ -26,8 +26,8 @@ pub(crate) struct Cursor {
     /// Whether there was nothing in it but messages in their turn: of all deadlines, only that of
     /// an acknowledgement may have come nearer.
     pub plain: bool,
-    /// Whether its sender waits for that.
-    pub at_once: bool,
+    /// How soon.
+    pub haste: Haste,
 }
 
 /// What reading a chunk led to.
@@ -139,8 +139,7 @@ impl Peer {
     pub fn has_read(&mut self, hub: &mut Hub, now: Instant, cursor: &Cursor) {
         let Some(space) = self.spaces.get_mut(usize::from(cursor.path)) else { return };
         let numbers = cursor.number..cursor.number + 1;
-        let at_once = cursor.wants && cursor.at_once;
-        let due = space.note(numbers, now, cursor.wants, at_once, &hub.config);
+        let due = space.note(numbers, now, cursor.wants, cursor.haste, &hub.config);
         let at = space.ack_at;
         if due {
             self.wake(hub);
@@ -166,7 +165,7 @@ impl Peer {
             Verdict::Now => self.closed(hub, whole),
             verdict => return self.later(hub, verdict),
         }
-        cursor.at_once = true;
+        cursor.haste = Haste::Now;
         Ok(Step::More)
     }
 

@@ -12,4 +12,4 @@ mod space;
 
 pub(crate) use loss::{AckSummary, Run, Sender};
 pub(crate) use sent::Content;
-pub(crate) use space::{Space, expand};
+pub(crate) use space::{Haste, Space, expand};

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use weft_wire::flags;
+
 use crate::config::Config;
 use crate::ranges::RangeSet;
 use crate::time::Instant;
@@ -9,6 +11,39 @@ use crate::time::Instant;
 /// Ranges that are remembered. A packet older than all of them is taken for a duplicate; its
 /// content has long been sent again in another.
 const RANGES_KEPT: usize = 32;
+
+/// How soon a packet is to be acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Haste {
+    /// When it suits.
+    Usual,
+    /// Within microseconds: its sender's owner waits for it.
+    Soon,
+    /// At once: its sender can send no more before it.
+    Now,
+}
+
+impl Haste {
+    /// What a header says of it.
+    #[inline]
+    pub fn flags(self) -> u8 {
+        match self {
+            Haste::Usual => 0,
+            Haste::Soon => flags::ACK_SOON,
+            Haste::Now => flags::ACK_NOW,
+        }
+    }
+
+    /// The haste of a packet whose header has these flags.
+    #[inline]
+    pub fn from_flags(bits: u8) -> Haste {
+        match bits & (flags::ACK_NOW | flags::ACK_SOON) {
+            0 => Haste::Usual,
+            flags::ACK_SOON => Haste::Soon,
+            _ => Haste::Now,
+        }
+    }
+}
 
 /// The receiving side of one path.
 #[derive(Debug, Default)]
@@ -54,15 +89,15 @@ impl Space {
         number >= self.floor && number == self.received.highest().map_or(0, |n| n + 1)
     }
 
-    /// Notes that packets came and were used. `wants`: they ask for an acknowledgement; `at_once`:
-    /// their sender waits for it. Returns whether an acknowledgement is due now.
+    /// Notes that packets came and were used. `wants`: they ask for an acknowledgement, so soon.
+    /// Returns whether an acknowledgement is due now.
     #[inline]
     pub fn note(
         &mut self,
         numbers: Range<u64>,
         now: Instant,
         wants: bool,
-        at_once: bool,
+        haste: Haste,
         config: &Config,
     ) -> bool {
         let expected = self.received.highest().map_or(0, |n| n + 1);
@@ -81,11 +116,13 @@ impl Space {
         }
         self.pending += count;
         // A packet out of order tells the sender of a loss, or that there was none: at once.
-        if at_once || first != expected || self.pending >= config.ack_every {
+        if haste == Haste::Now || first != expected || self.pending >= config.ack_every {
             self.due = true;
             self.ack_at = None;
-        } else if self.ack_at.is_none() && !self.due {
-            self.ack_at = Some(now.plus(config.ack_delay_ns));
+        } else if !self.due {
+            let soon = haste == Haste::Soon;
+            let at = now.plus(if soon { config.ack_soon_ns } else { config.ack_delay_ns });
+            self.ack_at = Some(self.ack_at.map_or(at, |before| before.min(at)));
         }
         self.due
     }
@@ -100,7 +137,12 @@ impl Space {
 
     /// An acknowledgement was not sent after all: it is due again.
     pub fn again(&mut self) {
-        self.due |= self.received.highest().is_some();
+        self.due |= self.has_any();
+    }
+
+    /// Whether anything has come.
+    pub fn has_any(&self) -> bool {
+        self.received.highest().is_some()
     }
 
     /// Whether an acknowledgement shall go out even if nothing else does.
@@ -159,15 +201,31 @@ mod tests {
     fn acknowledges_by_count_by_time_and_at_once_on_a_gap() {
         let config = Config { ack_every: 3, ack_delay_ns: 50, ..Config::default() };
         let mut s = Space::default();
-        assert!(!s.note(0..1, Instant(10), true, false, &config));
+        assert!(!s.note(0..1, Instant(10), true, Haste::Usual, &config));
         assert_eq!(s.ack_at, Some(Instant(60)));
-        assert!(!s.note(1..2, Instant(11), true, false, &config));
-        assert!(s.note(2..3, Instant(12), true, false, &config));
+        assert!(!s.note(1..2, Instant(11), true, Haste::Usual, &config));
+        assert!(s.note(2..3, Instant(12), true, Haste::Usual, &config));
         let (delay, ranges) = s.acknowledge(Some(Instant(15)));
         assert_eq!((delay, ranges.collect::<Vec<_>>()), (Some(3), vec![(0, 2)]));
         assert!(!s.is_pending());
-        assert!(s.note(5..6, Instant(20), true, false, &config), "a gap is told at once");
+        assert!(s.note(5..6, Instant(20), true, Haste::Usual, &config), "a gap is told at once");
         assert!(s.is_duplicate(5) && !s.is_duplicate(4) && !s.is_duplicate(6));
+    }
+
+    #[test]
+    fn who_is_waited_for_is_acknowledged_sooner_and_nobody_later() {
+        let config = Config { ack_delay_ns: 50, ack_soon_ns: 5, ..Config::default() };
+        let mut s = Space::default();
+        assert!(!s.note(0..1, Instant(10), true, Haste::Usual, &config));
+        assert!(!s.note(1..2, Instant(11), true, Haste::Soon, &config));
+        assert_eq!(s.ack_at, Some(Instant(16)));
+        assert!(!s.note(2..3, Instant(12), true, Haste::Soon, &config));
+        assert!(!s.note(3..4, Instant(13), true, Haste::Usual, &config));
+        assert_eq!(s.ack_at, Some(Instant(16)), "the first that is due");
+        assert!(s.note(4..5, Instant(14), true, Haste::Now, &config));
+        for haste in [Haste::Usual, Haste::Soon, Haste::Now] {
+            assert_eq!(Haste::from_flags(haste.flags() | flags::CRC), haste);
+        }
     }
 
     #[test]
@@ -175,7 +233,7 @@ mod tests {
         let config = Config::default();
         let mut s = Space::default();
         for n in 0..1000 {
-            s.note(n * 2..n * 2 + 1, Instant(n), false, false, &config);
+            s.note(n * 2..n * 2 + 1, Instant(n), false, Haste::Usual, &config);
         }
         assert!(s.received.count() <= RANGES_KEPT);
         assert!(s.is_duplicate(1) && !s.is_duplicate(1997));

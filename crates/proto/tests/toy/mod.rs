@@ -337,6 +337,24 @@ impl Net {
         panic!("full for ever");
     }
 
+    /// Sends a message, to be told when it has arrived.
+    pub fn send_awaited(&mut self, from: usize, to: usize, tag: u64, len: usize) -> OpId {
+        let (node, peer) = (&mut self.nodes[from], PeerId(to as u32));
+        let op = node.op();
+        node.engine.reserve(peer, len).unwrap().copy_from_slice(&payload(tag, len));
+        node.engine.await_arrival(op);
+        if self.alone
+            && let Some(link) =
+                node.engine.commit_lone((self.now, false), &envelope(tag), &mut self.burst)
+        {
+            node.engine.went(self.now, &self.burst);
+            self.carry(from, link);
+            return op;
+        }
+        node.engine.commit(self.now, &envelope(tag));
+        op
+    }
+
     pub fn announce(&mut self, from: usize, to: usize, tag: u64, len: usize) -> OpId {
         let node = &mut self.nodes[from];
         let op = node.op();

@@ -100,6 +100,8 @@ struct Op {
     outgoing: bool,
     /// A copy of it is kept.
     buffered: bool,
+    /// It ends when its message has arrived, which is not announced.
+    awaited: bool,
 }
 
 /// An announcement that the program has not answered.
@@ -288,12 +290,14 @@ impl Host {
                     return;
                 }
                 match self.ops.remove(&op.0) {
+                    Some(o) if o.awaited => oracle.known_there(now, me, o.peer, o.n),
                     Some(o) if o.outgoing => oracle.taken(now, me, o.peer, o.n),
                     Some(o) => oracle.pulled(now, me, o.peer, o.n),
                     None => oracle.report(now, me, Wrong::UnknownOp { op: op.0 }),
                 }
             }
             Incoming::Failed { op, .. } => match self.ops.remove(&op.0) {
+                Some(o) if o.awaited => oracle.wait_failed(now, me, o.peer, o.n),
                 Some(o) if o.outgoing => oracle.announce_failed(now, me, o.peer, o.n),
                 Some(o) => oracle.pull_failed(now, me, o.peer, o.n),
                 None => oracle.report(now, me, Wrong::UnknownOp { op: op.0 }),
@@ -361,7 +365,8 @@ impl Host {
             let short = self.work.cut_short && self.rng.chance(50_000);
             let len = if short { self.rng.below(len + 1) } else { len };
             oracle.pull(now, self.process, from, n, len);
-            let op = self.op(Op { peer: from, n, len, outgoing: false, buffered: false });
+            let op = Op { peer: from, n, len, outgoing: false, buffered: false, awaited: false };
+            let op = self.op(op);
             self.engine.pull(Instant(now), PeerId(from), ticket, len, op);
             acts += 1;
         }
@@ -446,6 +451,14 @@ impl Host {
         true
     }
 
+    /// Wants to know when what was reserved has arrived.
+    fn await_arrival(&mut self, now: Ns, to: Letter, n: u64, oracle: &mut Oracle) {
+        let Letter { to, len, .. } = to;
+        let op = self.op(Op { peer: to, n, len, outgoing: true, buffered: false, awaited: true });
+        self.engine.await_arrival(op);
+        oracle.awaits(now, self.process, to, n);
+    }
+
     fn send(
         &mut self,
         nic: &mut Nic<'_>,
@@ -459,6 +472,9 @@ impl Host {
         let time = (Instant(now), self.rng.chance(500_000));
         if self.rng.chance(500_000) {
             content.fill(0, self.engine.reserve(peer, len)?);
+            if self.rng.chance(250_000) {
+                self.await_arrival(now, to, n, oracle);
+            }
             let lone = self.engine.commit_lone(time, &envelope, &mut self.burst);
             match lone {
                 Some(link) => self.put_lone(link, nic, oracle),
@@ -480,8 +496,8 @@ impl Host {
     }
 
     fn announce(&mut self, now: Ns, to: Letter, n: u64, content: Content) -> Result<(), SendError> {
-        let op = Op { peer: to.to, n, len: to.len, outgoing: true, buffered: false };
-        let op = self.op(op);
+        let (peer, len) = (to.to, to.len);
+        let op = self.op(Op { peer, n, len, outgoing: true, buffered: false, awaited: false });
         let envelope = content.envelope(n);
         let result = self.engine.announce(Instant(now), PeerId(to.to), &envelope, to.len, op);
         if result.is_err() {

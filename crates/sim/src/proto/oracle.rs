@@ -1,7 +1,7 @@
 //! The checker: knows every message that was sent, and says at once when an engine does what no
 //! reliable message service may do.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weft_wire::Envelope;
 
@@ -63,6 +63,8 @@ pub struct Tally {
     pub bytes: u64,
     /// Pieces of large messages that overlapped others.
     pub overlapping: u64,
+    /// Messages whose senders were told of their arrival.
+    pub told: u64,
     /// Announcements taken back.
     pub withdrawn: u64,
     /// Operations that ended in an error, rightly.
@@ -75,6 +77,8 @@ pub struct Tally {
 #[derive(Debug)]
 pub struct Oracle {
     pairs: BTreeMap<(u32, u32), Pair>,
+    /// Messages whose sender waits to be told that they have arrived: from, to, number.
+    awaited: BTreeSet<(u32, u32, u64)>,
     processes: Vec<Process>,
     limit_ns: Ns,
     /// The most eager bytes to one peer that may be accepted and not delivered.
@@ -93,6 +97,7 @@ impl Oracle {
     pub fn new(limit_ns: Ns, pending_max: u64, trace: Trace) -> Oracle {
         Oracle {
             pairs: BTreeMap::new(),
+            awaited: BTreeSet::new(),
             processes: Vec::new(),
             limit_ns,
             pending_max,
@@ -292,6 +297,30 @@ impl Oracle {
         self.forget(at, by, n);
     }
 
+    /// The sender of the next message wants to be told when that has arrived.
+    pub fn awaits(&mut self, now: Ns, from: u32, to: u32, n: u64) {
+        self.trace.note(now, from, Act::Await { to, n });
+        self.awaited.insert((from, to, n));
+    }
+
+    /// The sender was told that a message has arrived.
+    pub fn known_there(&mut self, now: Ns, from: u32, to: u32, n: u64) {
+        self.trace.note(now, from, Act::There { to, n });
+        let there = self.pairs.get(&(from, to)).is_some_and(|p| n < p.base);
+        let good = self.awaited.remove(&(from, to, n)) && there;
+        self.check(now, from, good, || Wrong::NotThere { to, n });
+        self.tally.told += 1;
+    }
+
+    /// The sender was told that nobody will know whether a message has arrived.
+    pub fn wait_failed(&mut self, now: Ns, from: u32, to: u32, n: u64) {
+        self.trace.note(now, from, Act::WaitFailed { to, n });
+        let gone = self.may_bury(now, from, to);
+        let good = self.awaited.remove(&(from, to, n)) && gone;
+        self.check(now, from, good, || Wrong::FalseFailure { peer: to, n });
+        self.tally.failed += 1;
+    }
+
     /// The sender asked for an announcement back.
     pub fn withdrew(&mut self, now: Ns, from: u32, to: u32, n: u64, back: bool) {
         self.trace.note(now, from, Act::Withdraw { to, n, back });
@@ -409,6 +438,10 @@ impl Oracle {
             if let Some(i) = p.sent.iter().position(|s| !s.withdrawn) {
                 let n = p.base + i as u64;
                 return Some(Wrong::Lost { from, to, n, left: p.sent.len() as u64 });
+            }
+            if let Some(&(.., n)) = self.awaited.range((from, to, 0)..=(from, to, u64::MAX)).next()
+            {
+                return Some(Wrong::Untold { from, to, n });
             }
             // An announcement that was taken back ends a pull of it, but need not be pulled.
             let over = |o: &Offer| {

@@ -125,6 +125,31 @@ fn withdrawn_messages_may_be_missing_and_their_pulls_fail() {
 }
 
 #[test]
+fn who_waits_for_an_arrival_is_told_once_and_not_before() {
+    let mut o = oracle();
+    o.awaits(1, 0, 1, 0);
+    let (a, pa) = send(&mut o, 4, false);
+    o.message(2, 1, 0, &a, &pa);
+    assert_eq!(o.unfinished(), Some(Wrong::Untold { from: 0, to: 1, n: 0 }));
+    o.known_there(3, 0, 1, 0);
+    assert_eq!((wrong(&o), o.unfinished(), o.tally.told), (None, None, 1));
+    o.known_there(3, 0, 1, 0);
+    assert_eq!(wrong(&o), Some(Wrong::NotThere { to: 1, n: 0 }));
+
+    let mut o = oracle();
+    o.awaits(1, 0, 1, 0);
+    send(&mut o, 4, false);
+    o.known_there(2, 0, 1, 0);
+    assert_eq!(wrong(&o), Some(Wrong::NotThere { to: 1, n: 0 }));
+
+    let mut o = oracle();
+    o.awaits(1, 0, 1, 0);
+    send(&mut o, 4, false);
+    o.wait_failed(2, 0, 1, 0);
+    assert_eq!(wrong(&o), Some(Wrong::FalseFailure { peer: 1, n: 0 }));
+}
+
+#[test]
 fn deaths_need_silence_or_a_reason() {
     let mut o = oracle();
     send(&mut o, 4, false);

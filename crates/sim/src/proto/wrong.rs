@@ -25,6 +25,10 @@ pub enum Wrong {
     Hole { from: u32, n: u64 },
     #[error("announced message {n} to process {to} ended before it was pulled, or twice")]
     TooEarly { to: u32, n: u64 },
+    #[error("message {n} to process {to} was said to have arrived before it had, or twice")]
+    NotThere { to: u32, n: u64 },
+    #[error("the sender of message {n} from process {from} to {to} was not told that it arrived")]
+    Untold { from: u32, to: u32, n: u64 },
     #[error("bytes of operation {op} were read after it had ended")]
     ReadAfterEnd { op: u64 },
     #[error("operation {op} ended, which was never begun or had ended before")]

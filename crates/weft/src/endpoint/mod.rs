@@ -51,8 +51,8 @@ use crate::shm::{Region, Regions};
 use crate::station::Station;
 
 use door::Door;
-pub use ops::Status;
 use ops::{Op, Owner, State};
+pub use ops::{Status, Until};
 pub use reduce::Collective;
 use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};

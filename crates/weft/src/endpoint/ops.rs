@@ -30,6 +30,18 @@ impl Status {
     }
 }
 
+/// When a send ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Until {
+    /// When its memory may be used again.
+    #[default]
+    Free,
+    /// The same, but a long message when its receiver has it.
+    Taken,
+    /// When its receiver has it: in the memory of a receive, or stored for one to come.
+    There,
+}
+
 /// Where an operation stands.
 #[derive(Debug)]
 pub(super) enum State {
@@ -37,8 +49,10 @@ pub(super) enum State {
     Free(Option<u32>),
     /// A send that waits for room at the device.
     Waiting,
-    /// A send whose payload the receiver has not taken yet.
+    /// A send of which the device tells when the receiver has taken it.
     Announced,
+    /// A send that has gone: when what was asked behind it is answered, it has arrived.
+    Behind,
     /// A receive that waits for a message.
     Posted(Posted),
     /// A receive whose payload is on its way.
@@ -89,8 +103,8 @@ pub(super) struct Op {
     /// The memory it reads or fills, until it ends; after that, kept for the owner of a vector.
     pub(super) buf: Buf,
     pub(super) owner: Owner,
-    /// Whether it ends only when the receiver has the message.
-    pub(super) delivered: bool,
+    /// When it ends, for a send.
+    pub(super) until: Until,
 }
 
 /// A slab of operations: a slot is used again, under another generation, when its operation's end
@@ -118,7 +132,7 @@ impl Ops {
         let Some(slot) = self.free else {
             let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 operations");
             let owner = Owner::Request;
-            self.slots.push(Op { state, generation: 0, peer, buf, owner, delivered: false });
+            self.slots.push(Op { state, generation: 0, peer, buf, owner, until: Until::Free });
             return slot;
         };
         let op = &mut self.slots[slot as usize];
@@ -129,7 +143,7 @@ impl Ops {
         op.peer = peer;
         op.buf = buf;
         op.owner = Owner::Request;
-        op.delivered = false;
+        op.until = Until::Free;
         slot
     }
 
@@ -270,7 +284,10 @@ impl Ops {
     pub(super) fn expected_of(&self, peer: PeerId) -> Vec<u32> {
         let mut found = Vec::new();
         for (slot, op) in self.slots.iter().enumerate() {
-            let waits = matches!(op.state, State::Waiting | State::Announced | State::Remote);
+            let waits = matches!(
+                op.state,
+                State::Waiting | State::Announced | State::Behind | State::Remote
+            );
             if op.peer == peer && waits {
                 found.push(slot as u32);
             }

@@ -39,6 +39,9 @@ const SPOT_LEN: usize = 16;
 /// Bytes between an atomic operation's start and its operands.
 pub(super) const ATOMIC_LEN: usize = 8;
 
+/// A place in no window: asking for it is answered, and nothing else.
+const NOWHERE: Spot = Spot { key: u64::MAX, addr: 0 };
+
 /// A request's first bytes: the [`Spot`], the [`Share`] if it has one, and what is of fixed length
 /// behind them.
 struct Start {
@@ -157,6 +160,14 @@ impl EndpointWork {
         }
         let sent = self.send_copy(peer, &envelope, start.as_slice());
         self.asked(slot, sent)
+    }
+
+    /// Asks for nothing: what was sent before has arrived when `op` is answered.
+    pub(super) fn ask_behind(&mut self, peer: PeerId, op: OpId) -> Result<(), Error> {
+        let mut start = Start::new(NOWHERE, None);
+        start.push(&0u64.to_le_bytes());
+        let envelope = heading_of(op.0, Kind::GET, Along::default());
+        self.send_copy(peer, &envelope, start.as_slice())
     }
 
     pub(super) fn atomic(
@@ -293,26 +304,44 @@ fn together(head: &[u8], parts: &[&Buf]) -> Vec<u8> {
 pub(super) fn asked_of(ops: &mut Ops, peer: PeerId, op: u64) -> Option<u32> {
     let slot = ops.slot(OpId(op))?;
     let op = ops.at(slot);
-    (op.peer == peer && matches!(op.state, State::Remote)).then_some(slot)
+    (op.peer == peer && matches!(op.state, State::Remote | State::Behind)).then_some(slot)
+}
+
+/// Ends an operation whose answer has not brought what it asked for, as one with such `flags` says.
+pub(super) fn end_unanswered(ops: &mut Ops, slot: u32, code: u8) {
+    let op = ops.at(slot);
+    let peer = op.peer;
+    let result = match op.state {
+        // Nothing was asked for.
+        State::Behind => {
+            let (len, envelope) = (op.buf.len(), Envelope::default());
+            Ok(Status { source: peer.0, envelope, len })
+        }
+        _ => Err(unanswered(peer, code)),
+    };
+    ops.end(slot, result);
+}
+
+/// Whether an answer of `len` bytes is what an operation has asked for.
+pub(super) fn wants(ops: &mut Ops, slot: u32, envelope: &Envelope, len: u64) -> bool {
+    let op = ops.at(slot);
+    envelope.flags == 0 && matches!(op.state, State::Remote) && op.buf.len() as u64 == len
 }
 
 /// An answer has come whole.
 pub(super) fn answered(ops: &mut Ops, peer: PeerId, envelope: &Envelope, payload: &[u8]) {
     let Some(slot) = asked_of(ops, peer, envelope.tag) else { return };
-    let result = match envelope.flags {
-        0 if ops.at(slot).buf.len() == payload.len() => {
-            ops.at(slot).buf.write(0, payload);
-            let (len, envelope) = (payload.len(), Envelope::default());
-            Ok(Status { source: peer.0, envelope, len })
-        }
-        code => Err(unanswered(peer, code)),
-    };
-    ops.end(slot, result);
+    if !wants(ops, slot, envelope, payload.len() as u64) {
+        return end_unanswered(ops, slot, envelope.flags);
+    }
+    ops.at(slot).buf.write(0, payload);
+    let (len, envelope) = (payload.len(), Envelope::default());
+    ops.end(slot, Ok(Status { source: peer.0, envelope, len }));
 }
 
 /// What an answer with such `flags` says that does not bring what was asked for: who has it, but
 /// not as many bytes, says 0.
-pub(super) fn unanswered(peer: PeerId, code: u8) -> Error {
+fn unanswered(peer: PeerId, code: u8) -> Error {
     let why = match code {
         0 => {
             "it answered with another number of bytes than it was asked for: is Weft the same on \

@@ -6,7 +6,7 @@ use weft_sys::buf::Buf;
 use weft_wire::{Envelope, PeerId};
 
 use super::late::is_answer;
-use super::ops::{State, Status};
+use super::ops::{State, Status, Until};
 use super::work::{EndpointWork, is_matched};
 use crate::device::SendError;
 use crate::error::Error;
@@ -31,8 +31,8 @@ pub(super) enum Started {
 pub(super) enum Outgoing<'a> {
     /// Memory that stays valid by its `Buf`.
     Kept(&'a Buf),
-    /// The same; the send ends only when the receiver has it, even if the device could copy it.
-    Delivered(&'a Buf),
+    /// The same, and when the send ends.
+    Until(&'a Buf, Until),
     /// Borrowed memory, and how to borrow it for longer.
     Borrowed(&'a [u8], &'a dyn Fn() -> Buf),
 }
@@ -40,15 +40,23 @@ pub(super) enum Outgoing<'a> {
 impl Outgoing<'_> {
     fn len(&self) -> usize {
         match self {
-            Outgoing::Kept(buf) | Outgoing::Delivered(buf) => buf.len(),
+            Outgoing::Kept(buf) | Outgoing::Until(buf, _) => buf.len(),
             Outgoing::Borrowed(bytes, _) => bytes.len(),
         }
     }
 
     fn keep(self) -> Buf {
         match self {
-            Outgoing::Kept(buf) | Outgoing::Delivered(buf) => buf.clone(),
+            Outgoing::Kept(buf) | Outgoing::Until(buf, _) => buf.clone(),
             Outgoing::Borrowed(_, keep) => keep(),
+        }
+    }
+
+    #[inline]
+    fn until(&self) -> Until {
+        match self {
+            Outgoing::Until(_, until) => *until,
+            Outgoing::Kept(_) | Outgoing::Borrowed(..) => Until::Free,
         }
     }
 }
@@ -66,10 +74,11 @@ impl EndpointWork {
         let len = outgoing.len();
         let eager = !self.announces(peer, len);
         let first = self.queues.is_empty() || self.is_first(peer, envelope);
-        if eager && first {
+        let until = outgoing.until();
+        if eager && first && until != Until::There {
             let sent = match &outgoing {
                 Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
-                Outgoing::Kept(buf) | Outgoing::Delivered(buf) => {
+                Outgoing::Kept(buf) | Outgoing::Until(buf, _) => {
                     self.device.reserve(peer, len).map(|()| {
                         self.device.fill(0, buf);
                         self.device.commit(envelope);
@@ -85,9 +94,8 @@ impl EndpointWork {
         if let Some(error) = self.death(peer) {
             return Err(error.clone());
         }
-        let delivered = matches!(outgoing, Outgoing::Delivered(_));
         let slot = self.ops.insert(State::Waiting, peer, outgoing.keep());
-        self.ops.at(slot).delivered = delivered;
+        self.ops.at(slot).until = until;
         if !first || !self.try_send(slot, envelope) {
             self.enqueue(peer, slot, *envelope);
         }
@@ -124,6 +132,10 @@ impl EndpointWork {
             match result {
                 Ok(()) => {
                     self.device.fill(0, &op.buf);
+                    if op.until == Until::There && !self.device.is_self(peer) {
+                        self.commit_awaited(slot, envelope);
+                        return true;
+                    }
                     self.device.commit(envelope);
                     self.ops.end(slot, Ok(Status { source: peer.0, envelope: *envelope, len }));
                     return true;
@@ -138,7 +150,7 @@ impl EndpointWork {
         }
         debug_assert!(announce);
         // Only the ends of plain messages say nothing of their receiver.
-        let announced = if is_matched(envelope.kind) && !op.delivered {
+        let announced = if is_matched(envelope.kind) && op.until == Until::Free {
             self.device.announce_buffered(peer, envelope, &op.buf, id)
         } else {
             self.device.announce(peer, envelope, &op.buf, id).map(|()| false)
@@ -152,6 +164,21 @@ impl EndpointWork {
             Err(SendError::Failed(error)) => self.ops.end(slot, Err(error)),
         }
         true
+    }
+
+    /// Sends what was reserved for an operation that ends when the receiver has it.
+    fn commit_awaited(&mut self, slot: u32, envelope: &Envelope) {
+        let id = self.ops.id(slot);
+        let op = self.ops.at(slot);
+        let peer = op.peer;
+        if self.device.commit_awaited(envelope, id) {
+            op.state = State::Announced;
+            return;
+        }
+        op.state = State::Behind;
+        if let Err(error) = self.ask_behind(peer, id) {
+            self.ops.end(slot, Err(error));
+        }
     }
 
     /// Tries the waiting sends again, in order for each peer.
@@ -169,7 +196,13 @@ impl EndpointWork {
             }
             false
         });
-        // Nothing that `try_send` does queues a send.
+        // What was asked behind a message, and found no room.
+        for late in std::mem::take(&mut self.queues) {
+            match queues.iter_mut().find(|q| q.peer == late.peer && q.answers == late.answers) {
+                Some(queue) => queue.sends.extend(late.sends),
+                None => queues.push(late),
+            }
+        }
         self.queues = queues;
         if self.remote.late.has_stuck() {
             self.serve_stuck();

@@ -13,7 +13,7 @@ use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use super::late::Lates;
 use super::ops::{Ops, Owner, State, Status};
-use super::remote::{ATOMIC_LEN, asked_of, heading, read_start, u64_at, unanswered};
+use super::remote::{ATOMIC_LEN, asked_of, end_unanswered, heading, read_start, u64_at, wants};
 use super::sends::{Outgoing, Started};
 use super::share::{Notes, Seen, Share};
 use super::turn::{Access, Along};
@@ -284,15 +284,14 @@ impl EndpointWork {
     fn take_answer(&mut self, peer: PeerId, envelope: &Envelope, len: u64, ticket: Ticket) {
         let asked = asked_of(&mut self.ops, peer, envelope.tag);
         match asked {
-            Some(slot) if envelope.flags == 0 && self.ops.at(slot).buf.len() as u64 == len => {
+            Some(slot) if wants(&mut self.ops, slot, envelope, len) => {
                 let envelope = Envelope::default();
                 let status = Status { source: peer.0, envelope, len: len as usize };
                 self.pull(slot, status, ticket);
             }
             asked => {
                 if let Some(slot) = asked {
-                    let why = unanswered(peer, envelope.flags);
-                    self.ops.end(slot, Err(why));
+                    end_unanswered(&mut self.ops, slot, envelope.flags);
                 }
                 self.pull_away(peer, len, ticket);
             }

@@ -8,7 +8,7 @@ use weft_wire::{Envelope, PeerId};
 
 use super::Collective;
 use super::many::Many;
-use super::ops::{Owner, State, Status};
+use super::ops::{Owner, State, Status, Until};
 use super::request::Matched;
 use super::sends::{Outgoing, Started};
 use super::share::Share;
@@ -157,19 +157,19 @@ impl Turn<'_> {
         self.start(peer, envelope, Outgoing::Kept(buf), cookie)
     }
 
-    /// As [`Turn::send`]; a long message's end says that the receiver has it, not only that its
-    /// memory is free.
+    /// As [`Turn::send`]; its end says more than that its memory is free.
     ///
     /// # Errors
     /// As for [`Turn::inject`]; then no [`Occurrence`] comes.
-    pub fn send_delivered(
+    pub fn send_until(
         &mut self,
         peer: u32,
         envelope: &Envelope,
         buf: &Buf,
+        until: Until,
         cookie: Option<Cookie>,
     ) -> Result<Sent, Error> {
-        self.start(peer, envelope, Outgoing::Delivered(buf), cookie)
+        self.start(peer, envelope, Outgoing::Until(buf, until), cookie)
     }
 
     /// Whether a message of `len` bytes to `peer` is long: its payload is fetched by the receiver.

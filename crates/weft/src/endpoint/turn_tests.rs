@@ -116,6 +116,42 @@ fn messages_of_any_size_end_with_their_cookie() {
 }
 
 #[test]
+fn a_send_until_it_is_there_ends_after_its_message_has_come() {
+    let device = DeviceKind::Composite;
+    let (a, b, to_b) = know(side_with(1, device), side_with(1, device));
+    let me = a.endpoint.add_peer(&a.endpoint.address().unwrap()).unwrap();
+    for (at, len) in SIZES.into_iter().enumerate() {
+        let from = Buf::from_vec(pattern(len));
+        let at = at as u64;
+        let send = |to| {
+            let (envelope, done) = (envelope(Kind::TAGGED, at), Some(cookie(100)));
+            a.endpoint.turn(|turn| turn.send_until(to, &envelope, &from, Until::There, done))
+        };
+        assert_eq!(send(to_b).unwrap(), Sent::UnderWay, "{len} bytes");
+        for _ in 0..1000 {
+            let early = a.endpoint.turn(|turn| {
+                turn.progress();
+                turn.occurrence()
+            });
+            assert!(early.is_none(), "the other has not looked yet");
+        }
+        let into = Buf::from_vec(vec![0; len]);
+        b.endpoint.turn(|turn| turn.receive(any(Kind::TAGGED), into.clone(), cookie(at)));
+        let (context, result, _) = ended(next(&a, &b));
+        assert_eq!((context, result.unwrap().len), (100, len));
+        assert_eq!(ended(next(&b, &a)).0, at);
+        assert!(bytes(&into) == pattern(len), "{len} bytes");
+        // To itself.
+        send(me).unwrap();
+        let own = || ended(next(&a, &b)).0;
+        a.endpoint.turn(|turn| turn.receive(any(Kind::TAGGED), into.clone(), cookie(at)));
+        let mut ends = [own(), own()];
+        ends.sort_unstable();
+        assert_eq!(ends, [at, 100]);
+    }
+}
+
+#[test]
 fn one_receive_takes_many_messages_and_says_which_was_the_last() {
     let (a, b, to_b) = pair();
     // Long and short ones, some before the receive is there and some after.

@@ -393,6 +393,7 @@ impl EndpointWork {
             State::Free(_)
             | State::Pulling(_)
             | State::Part { .. }
+            | State::Behind
             | State::Remote
             | State::Landing(_)
             | State::Request

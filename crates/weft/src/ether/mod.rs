@@ -320,6 +320,13 @@ impl Device for Ether {
         self.after_send(now, peer, len);
     }
 
+    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId) -> bool {
+        let id = self.transfers.insert(op, Buf::empty());
+        self.engine.await_arrival(id);
+        self.commit(envelope);
+        true
+    }
+
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
         if self.company.is_alone(peer) {
