@@ -1,7 +1,7 @@
 //! One end of a connection both ways: two rings, a turn line and blocks.
 
 use crate::layout::INLINE;
-use crate::{Blocks, Consumer, Head, Item, Producer, Refused, RingError, Taken, Turn};
+use crate::{Blocks, Consumer, Head, Item, Pace, Producer, Refused, RingError, Taken, Turn};
 
 /// One end of a connection: a ring each way, a turn line for small items that go there and back,
 /// and blocks for longer payloads. Items arrive in the order in which they were put in, whichever
@@ -42,6 +42,11 @@ impl Duplex {
     /// reads all of each payload that comes. The others' blocks are not at hand.
     pub fn lend(&mut self) {
         self.lends = true;
+    }
+
+    /// How long the turn line is left alone after a write, from now on.
+    pub fn set_pace(&mut self, pace: Pace) {
+        self.turn.set_pace(pace);
     }
 
     /// The longest payload in bytes that can be sent.
@@ -162,11 +167,27 @@ impl Duplex {
     /// When the connection is unusable.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<&Item>, RingError> {
+        self.look(false)
+    }
+
+    /// As [`Duplex::peek`], for who looks again at once if there is nothing: an item that has just
+    /// come may be seen then only ([`Pace::Skip`]).
+    ///
+    /// # Errors
+    /// When the connection is unusable.
+    #[inline]
+    pub fn peek_patiently(&mut self) -> Result<Option<&Item>, RingError> {
+        self.look(true)
+    }
+
+    #[inline]
+    fn look(&mut self, patiently: bool) -> Result<Option<&Item>, RingError> {
         if !self.turned {
             // In this order: where the ring shows an item that comes after the one in the turn
             // line, that one can be seen as well.
             let found = self.into.look()?;
-            if !self.turn.is_mine() {
+            let early = patiently && !found && self.turn.is_early();
+            if !self.turn.is_mine() && !early {
                 self.look_at_turn(found)?;
             }
         }

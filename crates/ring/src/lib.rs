@@ -50,6 +50,7 @@ mod layout;
 mod memory;
 mod producer;
 mod sync;
+mod ticks;
 mod turn;
 mod words;
 
@@ -61,7 +62,8 @@ pub use duplex::Duplex;
 pub use layout::{Geometry, Head, INLINE, LINE};
 pub use memory::Memory;
 pub use producer::{Producer, Refused};
-pub use turn::{Taken, Turn};
+pub use ticks::ticks;
+pub use turn::{Pace, Taken, Turn};
 
 /// What can be wrong with a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -5,6 +5,7 @@ use std::{ptr, slice};
 
 use crate::layout::{INLINE, INLINE_AT};
 use crate::sync::Ordering;
+use crate::ticks::ticks;
 use crate::words::write_words;
 use crate::{Head, Item, Memory, RingError};
 
@@ -36,9 +37,10 @@ pub struct Turn {
     /// all the time, and would take it away between two writes.
     draft: [u64; INLINE / 8],
     len: usize,
-    /// How often to pause before the first look after a write.
-    pauses: u32,
+    pace: Pace,
+    /// Whether nobody has looked since the last write, and when that was.
     fresh: bool,
+    wrote: u64,
     /// Bytes of the longest payload: more than [`INLINE`] where they may lie in a block.
     longest: usize,
 }
@@ -66,6 +68,20 @@ impl Control {
     }
 }
 
+/// How long an end that has written leaves the line alone.
+///
+/// With the item, its reader gets the line for itself, so that it can answer at once: unless the
+/// end that has written looks too early, and takes the line back. Then both the answer and the next
+/// look have to wait for the line once more, which costs as much as a second line would.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// For the time of so many spin-loop hints, in which the other end should have answered.
+    Pause(u32),
+    /// Its first look is left out if it comes within so many [`ticks`] of the write: where the
+    /// other end takes longer to answer than could be waited for, and looks follow each other.
+    Skip(u64),
+}
+
 /// What there is in a turn line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
@@ -81,15 +97,9 @@ impl Turn {
     /// An end of an unused turn line: the first line of zeroed memory. Of the two ends, one is the
     /// `first` to write.
     ///
-    /// After it has written, an end lets `pauses` spin-loop hints go by before it looks again. With
-    /// the item, its reader gets the line for itself, so that it can answer at once: unless the
-    /// other end looks too early, and takes the line back. Then both the answer and the next look
-    /// have to wait for the line once more, which costs as much as a second line would. So the
-    /// pauses should take about as long as the other end needs from reading to answering.
-    ///
     /// # Errors
     /// When there is no line.
-    pub fn new(mem: Memory, first: bool, pauses: u32) -> Result<Turn, RingError> {
+    pub fn new(mem: Memory, first: bool, pace: Pace) -> Result<Turn, RingError> {
         if mem.is_empty() {
             return Err(RingError::Memory("it is too small"));
         }
@@ -103,10 +113,16 @@ impl Turn {
             payload,
             draft: payload,
             len: 0,
-            pauses,
+            pace,
             fresh: false,
+            wrote: 0,
             longest: INLINE,
         })
+    }
+
+    /// Another pace from now on.
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 
     /// From now on payloads of at most `len` bytes may lie in blocks.
@@ -190,6 +206,20 @@ impl Turn {
         // SAFETY: inside the line, aligned to 8, and ours to write until the store below.
         unsafe { write_words(self.mem.at(INLINE_AT), payload) };
         self.mem.word(0).store(self.last, Ordering::Release);
+        if let Pace::Skip(_) = self.pace {
+            self.wrote = ticks();
+        }
+    }
+
+    /// Whether a look should be left out, by the line's [`Pace`].
+    #[inline]
+    pub fn is_early(&mut self) -> bool {
+        match self.pace {
+            Pace::Skip(most) if std::mem::take(&mut self.fresh) => {
+                ticks().wrapping_sub(self.wrote) < most
+            }
+            _ => false,
+        }
     }
 
     /// Takes the other end's item out, if it is there and `taken` items of its ring were released,
@@ -202,10 +232,10 @@ impl Turn {
         if self.mine {
             return Ok(Taken::Nothing);
         }
-        if std::mem::take(&mut self.fresh) {
-            for _ in 0..self.pauses {
-                spin_loop();
-            }
+        if std::mem::take(&mut self.fresh)
+            && let Pace::Pause(hints) = self.pace
+        {
+            (0..hints).for_each(|_| spin_loop());
         }
         let word = self.mem.word(0).load(Ordering::Acquire);
         if word == self.last {

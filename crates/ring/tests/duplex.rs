@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use weft_ring::{
-    Blocks, Consumer, Duplex, Geometry, Head, Memory, Producer, RingError, Taken, Turn,
+    Blocks, Consumer, Duplex, Geometry, Head, Memory, Pace, Producer, RingError, Taken, Turn,
 };
 
 /// Longer under the real machine than under Miri, which is a thousand times slower.
@@ -25,8 +25,10 @@ struct Between {
 /// Two ends that use all there is, and their turn line.
 fn ends(slots: usize) -> (Duplex, Duplex, Memory) {
     let (mut a, mut b, between) = apart(slots);
-    a.lend();
-    b.lend();
+    for end in [&mut a, &mut b] {
+        end.lend();
+        end.set_pace(Pace::Skip(u64::MAX));
+    }
     (a, b, between.line)
 }
 
@@ -38,7 +40,7 @@ fn apart(slots: usize) -> (Duplex, Duplex, Between) {
     let end = |out: &Memory, into: &Memory, first| {
         let out = Producer::new(out.clone(), geometry).unwrap();
         let into = Consumer::new(into.clone(), geometry).unwrap();
-        let turn = Turn::new(line.clone(), first, 1).unwrap();
+        let turn = Turn::new(line.clone(), first, Pace::Pause(1)).unwrap();
         Duplex::new(out, into, turn, Blocks::new(blocks.clone(), BLOCK, first).unwrap())
     };
     let (a, b) = (end(&there, &back, true), end(&back, &there, false));
@@ -58,7 +60,7 @@ fn send(end: &mut Duplex, i: u64, len: usize) {
 
 fn expect(end: &mut Duplex, i: u64, len: usize) {
     let item = loop {
-        match end.peek().unwrap() {
+        match end.peek_patiently().unwrap() {
             Some(&item) => break item,
             None => std::thread::yield_now(),
         }
@@ -263,11 +265,38 @@ fn nonsense_in_the_turn_line_is_an_error_never_a_crash() {
 }
 
 #[test]
+fn who_has_just_written_leaves_out_one_look_and_only_a_patient_one() {
+    let (mut a, mut b, _) = ends(4);
+    for i in 0..4 {
+        send(&mut a, i, 8);
+        expect(&mut b, i, 8);
+        send(&mut b, i, 8);
+        match i {
+            0 => assert_eq!(a.peek_patiently(), Ok(None), "the first look"),
+            // What comes behind it is not shown before it.
+            1 => send(&mut b, 7, 8),
+            _ => assert!(a.peek().unwrap().is_some(), "somebody who wants to sleep, for example"),
+        }
+        assert!(a.peek_patiently().unwrap().is_some(), "{i}");
+        expect(&mut a, i, 8);
+        if i == 1 {
+            expect(&mut a, 7, 8);
+        }
+    }
+    // Long after the write no look is left out.
+    a.set_pace(Pace::Skip(0));
+    send(&mut a, 4, 8);
+    expect(&mut b, 4, 8);
+    send(&mut b, 4, 8);
+    assert!(a.peek_patiently().unwrap().is_some());
+}
+
+#[test]
 fn an_end_that_is_not_at_turn_finds_nothing() {
     let line = Memory::zeroed(64);
-    let mut first = Turn::new(line.clone(), true, 0).unwrap();
+    let mut first = Turn::new(line.clone(), true, Pace::Pause(0)).unwrap();
     assert_eq!(first.take(0, 4), Ok(Taken::Nothing));
     line.word(0).store(1, Ordering::Relaxed);
     assert_eq!(first.take(0, 4), Ok(Taken::Nothing), "it is its own turn");
-    assert!(Turn::new(line.part(0, 0).unwrap(), true, 0).is_err());
+    assert!(Turn::new(line.part(0, 0).unwrap(), true, Pace::Pause(0)).is_err());
 }

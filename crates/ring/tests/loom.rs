@@ -4,7 +4,8 @@
 
 use loom::thread;
 use weft_ring::{
-    Bell, Blocks, Board, Consumer, Duplex, Geometry, Head, Memory, Producer, Refused, Sleep, Turn,
+    Bell, Blocks, Board, Consumer, Duplex, Geometry, Head, Memory, Pace, Producer, Refused, Sleep,
+    Turn,
 };
 
 fn pair() -> (Producer, Consumer) {
@@ -123,23 +124,26 @@ fn ends() -> (Duplex, Duplex) {
     let end = |out: &Memory, into: &Memory, first| {
         let out = Producer::new(out.clone(), geometry).unwrap();
         let into = Consumer::new(into.clone(), geometry).unwrap();
-        let turn = Turn::new(line.clone(), first, 0).unwrap();
+        let turn = Turn::new(line.clone(), first, Pace::Pause(0)).unwrap();
         Duplex::new(out, into, turn, Blocks::new(blocks.clone(), 64, first).unwrap())
     };
     (end(&there, &back, true), end(&back, &there, false))
 }
 
-/// The same, and longer payloads go in the one block that each end has.
+/// The same, and longer payloads go in the one block that each end has; and who has just written
+/// leaves out one look.
 fn lending() -> (Duplex, Duplex) {
     let (mut a, mut b) = ends();
-    a.lend();
-    b.lend();
+    for end in [&mut a, &mut b] {
+        end.lend();
+        end.set_pace(Pace::Skip(1));
+    }
     (a, b)
 }
 
 fn next(end: &mut Duplex) -> (u8, u64) {
     let item = loop {
-        match end.peek().unwrap() {
+        match end.peek_patiently().unwrap() {
             Some(&item) => break item,
             None => thread::yield_now(),
         }

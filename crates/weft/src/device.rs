@@ -272,7 +272,8 @@ pub trait Device: Send {
     fn hold(&mut self, peer: PeerId, hold: bool);
 
     /// From now on the one above reads all of each message's payload, and not just what it needs
-    /// of it: memory that came with one is then at hand for the next that is sent.
+    /// of it: memory that came with one is then at hand for the next that is sent. It also matches
+    /// messages, and passes them on, so it does not answer in an instant.
     fn reads_all(&mut self) {}
 
     /// The longest datagram, bytes, that goes to anyone at any time.

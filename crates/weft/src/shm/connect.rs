@@ -407,7 +407,7 @@ impl Shm {
         let cma = self.options.cma && pid != 0 && try_cma(pid, &terms);
         let (mut ends, inbox, outbox, fd) = inbox::join(inbox, outbox, dialer)?;
         if self.reads_all {
-            ends.lend();
+            inbox::serve_reader(&mut ends);
         }
         let line = Line {
             socket,

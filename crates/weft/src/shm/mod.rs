@@ -449,7 +449,7 @@ impl Device for Shm {
         self.reads_all = true;
         let lines = self.peers.iter_mut().filter_map(|peer| peer.line.as_mut());
         let strangers = self.strangers.iter_mut().map(|stranger| &mut stranger.line);
-        lines.chain(strangers).for_each(|line| line.ends.lend());
+        lines.chain(strangers).for_each(|line| inbox::serve_reader(&mut line.ends));
     }
 
     fn datagram_max(&self) -> usize {

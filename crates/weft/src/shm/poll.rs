@@ -218,7 +218,7 @@ impl Shm {
             for _ in 0..count {
                 // Goes on after the one that had something last, so that all get their turn.
                 self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
-                if self.take_from(self.cursor) {
+                if self.take_from(self.cursor, !self.sweep) {
                     self.heat(self.cursor);
                     return true;
                 }
@@ -242,7 +242,7 @@ impl Shm {
         }
         for _ in 0..count {
             self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
-            if self.due & self.callers[self.cursor] != 0 && self.take_from(self.cursor) {
+            if self.due & self.callers[self.cursor] != 0 && self.take_from(self.cursor, false) {
                 return true;
             }
         }
@@ -254,7 +254,7 @@ impl Shm {
     fn scan_hot(&mut self, count: usize) -> bool {
         for place in 0..HOT {
             let at = self.hot[place];
-            if at < count && self.take_from(at) {
+            if at < count && self.take_from(at, !self.sweep) {
                 self.hot[..=place].rotate_right(1);
                 return true;
             }
@@ -267,7 +267,7 @@ impl Shm {
         for _ in 0..IN_TURN {
             self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
             let at = self.cursor;
-            if self.take_from(at) {
+            if self.take_from(at, !self.sweep) {
                 self.heat(at);
                 return true;
             }
@@ -284,12 +284,14 @@ impl Shm {
         }
     }
 
-    /// Takes items from one ring until there is an event for the one above.
+    /// Takes items from one ring until there is an event for the one above. `patiently`: where
+    /// another poll follows before anybody sleeps.
     #[inline]
-    fn take_from(&mut self, at: usize) -> bool {
+    fn take_from(&mut self, at: usize, patiently: bool) -> bool {
         loop {
             let Some(line) = &mut self.peers[at].line else { return false };
-            match line.ends.peek() {
+            let found = if patiently { line.ends.peek_patiently() } else { line.ends.peek() };
+            match found {
                 Ok(Some(item)) if item.kind == item::MESSAGE => {
                     self.current = Current::Message { at };
                     self.count.received += 1;
