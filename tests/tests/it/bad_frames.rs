@@ -17,7 +17,7 @@ use weft_sys::packet::{ETHERNET_HEADER_LEN, PacketConfig, PacketSocket};
 use weft_tests::job::{Cluster, Job, PATIENCE};
 use weft_wire::{
     Address, Burst, Envelope, FrameKind, HEADER_LEN, HELLO_LEN, Header, Hello, JobKey, Kind,
-    LinkAddr, OpId, PeerId,
+    LinkAddr, OpId, PeerId, VERSION,
 };
 
 use super::{RANK, WEFT};
@@ -205,9 +205,11 @@ fn a_peer_of_another_version_is_named_with_its_versions() {
     let own = hub.attach().expect("a link");
     let mut device = Ether::on_links(me, KEY, Config::default(), vec![Box::new(own)]);
     device.associate(PeerId(7), &other).expect("associated");
-    greet(&mut link, (8, 9), &me, &other, KEY);
+    let later = (VERSION + 1, VERSION + 2);
+    greet(&mut link, later, &me, &other, KEY);
     let error = hear(&mut device, death);
-    for word in ["rank 7 (process 2 on host2) is gone", "version 8 to 9", "install the same Weft"] {
+    let versions = format!("version {} to {}", later.0, later.1);
+    for word in ["rank 7 (process 2 on host2) is gone", &versions, "install the same Weft"] {
         assert!(error.contains(word), "{error}");
     }
     let later = device.send(PeerId(7), &Envelope::default(), b"x");
