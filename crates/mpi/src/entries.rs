@@ -2,7 +2,7 @@
 //! `PMPI_*`, by which the bindings for Fortran call what they stand for. All else that asks for a
 //! function by its profiling name (the MPI library itself does, for files) gets the library's own.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use crate::calls::{self, Caller};
 use crate::fortran;
@@ -51,5 +51,9 @@ entries! {
         from: *const c_void, into: *mut c_void, count: i64, datatype: Handle, op: Handle,
         comm: Handle
     ) = allreduce_large((from, into), count, (datatype, op), comm);
+    MPI_Init, PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) = init(argc, argv);
+    MPI_Init_thread, PMPI_Init_thread(
+        argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int
+    ) = init_thread((argc, argv), required, provided);
     MPI_Finalize, PMPI_Finalize() = finalize();
 }

@@ -24,6 +24,7 @@
 //! | `provider` | the functions of Weft's provider, by which all is done |
 //! | `session` | one session for all ranks of a node under MPICH's launcher |
 //! | `settings` | what is to be done by Weft |
+//! | `yields` | MPICH's calls of `sched_yield`, of which most are of no use to anybody |
 //!
 //! Nothing is done where the provider is not in use, or the library is another one.
 #![allow(clippy::too_many_arguments, reason = "MPI's functions have as many")]
@@ -43,3 +44,4 @@ mod settings;
 #[allow(dead_code, reason = "some of it is the provider's")]
 #[path = "../../ofi/src/collectives/table.rs"]
 mod table;
+pub mod yields;

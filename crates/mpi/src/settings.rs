@@ -1,4 +1,6 @@
-//! What is to be done by Weft: `WEFT_COLLECTIVES`.
+//! What is to be done by Weft: `WEFT_COLLECTIVES`. `never` stands for what no rank of the job
+//! wants, so that there is nothing to agree on either: `weft mpirun` says so where it has this
+//! library in the ranks for another reason.
 
 use std::sync::OnceLock;
 
@@ -10,6 +12,13 @@ pub const BCAST: u32 = 2;
 pub const ALLREDUCE: u32 = 4;
 
 const NAMES: [(&str, u32); 3] = [("barrier", BARRIER), ("bcast", BCAST), ("allreduce", ALLREDUCE)];
+
+/// Whether no rank of the job wants anything.
+#[inline]
+pub fn is_off() -> bool {
+    static OFF: OnceLock<bool> = OnceLock::new();
+    *OFF.get_or_init(|| std::env::var_os("WEFT_COLLECTIVES").is_some_and(|value| value == "never"))
+}
 
 /// What the user wants; where that is not said, everything. The same at all processes or not: only
 /// what all want is done.
@@ -32,7 +41,7 @@ fn read(text: &str) -> Result<u32, String> {
     let all = NAMES.iter().fold(0, |all, (_, bit)| all | bit);
     match text.trim() {
         "" | "all" => return Ok(all),
-        "none" => return Ok(0),
+        "none" | "never" => return Ok(0),
         _ => {}
     }
     let mut wanted = 0;
@@ -50,7 +59,7 @@ mod tests {
     #[test]
     fn words_are_read_and_others_refused() {
         assert_eq!(read(""), read("all"));
-        assert_eq!(read("none"), Ok(0));
+        assert_eq!((read("none"), read("never")), (Ok(0), Ok(0)));
         assert_eq!(read(" bcast, barrier"), Ok(BARRIER | BCAST));
         assert_eq!(read("bcast"), Ok(BCAST));
         assert_eq!(read("barrier,gather"), Err("gather".into()));

@@ -30,7 +30,7 @@ pub const KNOWN: &[Variable] = &[
     variable("WEFT_CMA", "auto, off", "cross-memory attach for large messages within a node"),
     variable(
         "WEFT_COLLECTIVES",
-        "barrier,bcast,allreduce, all, none",
+        "barrier,bcast,allreduce, all, none, never",
         "what MPI operations Weft does",
     ),
     variable("WEFT_DEVICE", "composite, shm, ether, loopback", "the device to use"),
@@ -57,6 +57,7 @@ pub const KNOWN: &[Variable] = &[
     variable("WEFT_TRACE", "1", "logs every frame"),
     variable("WEFT_WIREUP", "auto, pmi1, pmi2, pmix, single", "how ranks find each other"),
     variable("WEFT_WIREUP_LIMIT_S", "seconds", "how long to wait for the other ranks to start"),
+    variable("WEFT_YIELDS", "auto, all", "whether MPICH's ranks yield where nobody wants it"),
 ];
 
 /// Why a variable cannot be used.

@@ -169,6 +169,11 @@ fn a_library_of_another_build_is_refused_before_the_start() {
         let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &[] };
         let (status, said) = run.start(&program(&mpi), &[]).ends();
         assert!(!status.success() && said.contains("are of different builds"), "{said}");
+        // Where nobody has asked for it, all goes on without it.
+        let run = Run { options: &options[1..], ..run };
+        let said = run.start(&program(&mpi), &["--rounds", "2", "--largest", "5000"]).ends_well();
+        let told = said.contains("which would make it faster");
+        assert!(said.contains("collectives: good") && told == (mpi.name == "mpich"), "{said}");
     }
 }
 

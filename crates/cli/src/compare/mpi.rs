@@ -10,7 +10,7 @@ use weft_sys::process::Setup;
 use crate::CliError;
 use crate::cache::kept;
 use crate::lab::Lab;
-use crate::mpi::{Brand, Hosts, Install, Launch, Preload, Provider, Transport, variables};
+use crate::mpi::{Brand, Help, Hosts, Install, Launch, Preload, Provider, Transport, variables};
 use crate::mpirun::board::{Board, MARK};
 use crate::mpirun::keep_directories;
 
@@ -88,7 +88,11 @@ impl MpiRun {
                 .map(|(name, value)| (name.to_string(), value))
                 .collect(),
             preload: self.preload.clone(),
-            collectives: self.collectives,
+            help: match &self.provider {
+                Some(_) if self.collectives => Help::Collectives,
+                Some(_) => Help::least(install.brand),
+                None => Help::Nothing,
+            },
             options: Vec::new(),
             program,
             // The benchmark chooses its processor itself, the same way for every library.

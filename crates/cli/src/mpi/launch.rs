@@ -37,6 +37,28 @@ pub enum Hosts<'a> {
     },
 }
 
+/// What Weft's library for MPI programs does in the ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Help {
+    /// Nothing: they do not have it.
+    Nothing,
+    /// It answers MPICH's calls for giving the processor away (`yields.rs` there).
+    Yields,
+    /// Collective operations as well.
+    Collectives,
+}
+
+impl Help {
+    /// What it does where messages go by Weft, by this library, if it need not do collective
+    /// operations.
+    pub fn least(brand: Brand) -> Help {
+        match brand {
+            Brand::Mpich => Help::Yields,
+            Brand::OpenMpi => Help::Nothing,
+        }
+    }
+}
+
 /// What is to be launched.
 #[derive(Debug)]
 pub struct Launch<'a> {
@@ -50,8 +72,8 @@ pub struct Launch<'a> {
     pub variables: Vec<(String, String)>,
     /// Weft's library for MPI programs, where there is one.
     pub preload: Option<Preload>,
-    /// Whether it is to do collective operations: it is preloaded into the ranks.
-    pub collectives: bool,
+    /// What it is preloaded into the ranks for, if it is.
+    pub help: Help,
     /// Options for the launcher, as its own documentation has them.
     pub options: Vec<OsString>,
     /// The program and its arguments.
@@ -97,14 +119,22 @@ impl Launch<'_> {
                 }
             }
         }
-        if let Some(preload) = self.preload.as_ref().filter(|_| self.collectives) {
-            match self.install.brand {
-                Brand::Mpich => command.args(["-genv", "LD_PRELOAD", &preload.value]),
-                Brand::OpenMpi => command.args(["-x", &format!("LD_PRELOAD={}", preload.value)]),
-            };
+        if let Some(preload) = self.preload.as_ref().filter(|_| self.help != Help::Nothing) {
+            self.give(&mut command, "LD_PRELOAD", &preload.value);
+            if self.help == Help::Yields {
+                self.give(&mut command, "WEFT_COLLECTIVES", "never");
+            }
         }
         command.args(&self.options).args(["-n", &self.ranks.to_string()]).args(&self.program);
         Ok((command, setup))
+    }
+
+    /// Gives all ranks, and only them, a variable.
+    fn give(&self, command: &mut Command, name: &str, value: &str) {
+        match self.install.brand {
+            Brand::Mpich => command.args(["-genv", name, value]),
+            Brand::OpenMpi => command.args(["-x", &format!("{name}={value}")]),
+        };
     }
 
     /// Whether all ranks are on this machine.
@@ -113,14 +143,13 @@ impl Launch<'_> {
     }
 
     /// What MPICH's launcher is told wherever it runs: with Weft's library in it, it leaves the
-    /// ranks of this machine in one session (why: `session.rs` there). The ranks themselves have
-    /// it only for collective operations.
+    /// ranks of this machine in one session (why: `session.rs` there).
     fn prepare_hydra(&self, command: &mut Command) {
         let Some(preload) = self.preload.as_ref().filter(|_| self.is_here()) else { return };
         command.env("LD_PRELOAD", &preload.value);
-        if !self.collectives {
+        if self.help == Help::Nothing {
             let before = std::env::var("LD_PRELOAD").unwrap_or_default();
-            command.args(["-genv", "LD_PRELOAD", &before]);
+            self.give(command, "LD_PRELOAD", &before);
         }
     }
 
@@ -233,7 +262,7 @@ mod tests {
             ranks: 10_000,
             variables: Vec::new(),
             preload: None,
-            collectives: false,
+            help: Help::Nothing,
             options: options.iter().map(OsString::from).collect(),
             program: vec!["program".into()],
             bind: true,

@@ -15,7 +15,7 @@ mod settings;
 pub use brand::Brand;
 pub use error::MpiError;
 pub use install::{Install, Version};
-pub use launch::{Hosts, Launch};
+pub use launch::{Help, Hosts, Launch};
 pub use launcher::Launcher;
 pub use linked::{Linked, linked};
 pub use provider::{Preload, Provider};

@@ -24,7 +24,7 @@ use crate::CliError;
 use crate::lab::{Lab, node_name};
 use crate::mpi::check::{Site, examine};
 use crate::mpi::{
-    Brand, Hosts, Install, Launch, MpiError, Preload, Provider, Transport, crowds, variables,
+    Brand, Help, Hosts, Install, Launch, MpiError, Preload, Provider, Transport, crowds, variables,
 };
 use crate::run::{Host, Map, hosts, open_lab, places, random_digits, seconds, way_to};
 use board::Board;
@@ -114,15 +114,13 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
             When::Auto => preload.is_some() && stage.is_crowded(args.ranks),
         };
     let settings = variables(&install, args.transport, provider.as_ref());
-    if let Some(provider) = &provider {
-        for site in stage.sites()? {
-            let node = site.name.clone();
-            let preloaded = preload.as_ref().filter(|_| collectives);
-            for note in examine(site, &install, provider, preloaded, &settings)? {
-                eprintln!("weft mpirun: on {node}: {note}");
-            }
+    let help = match &provider {
+        Some(provider) => {
+            let looks = Looks { stage: &stage, install: &install, provider, settings: &settings };
+            looks.helped_by(preload.as_ref(), collectives)?
         }
-    }
+        None => Help::Nothing,
+    };
     let mut all: Vec<(String, String)> =
         settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
     if provider.is_some() {
@@ -146,7 +144,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         ranks: args.ranks,
         variables: all,
         preload,
-        collectives,
+        help,
         options: options.collect(),
         program,
         bind: true,
@@ -162,6 +160,49 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     drop(launch);
     drop(stage);
     Ok(ExitCode::from(status?))
+}
+
+/// What is looked at on each node before the start.
+struct Looks<'a> {
+    stage: &'a Stage,
+    install: &'a Install,
+    provider: &'a Provider,
+    settings: &'a [(&'static str, String)],
+}
+
+impl Looks<'_> {
+    /// Looks whether the program can run, and says what Weft's library can do in the ranks: what
+    /// only makes them faster is left out where it cannot be had.
+    fn helped_by(&self, preload: Option<&Preload>, collectives: bool) -> Result<Help, CliError> {
+        let Some(preload) = preload else {
+            self.at_all(None)?;
+            return Ok(Help::Nothing);
+        };
+        if collectives {
+            self.at_all(Some(preload))?;
+            return Ok(Help::Collectives);
+        }
+        let help = Help::least(self.install.brand);
+        if help == Help::Nothing {
+            self.at_all(None)?;
+            return Ok(help);
+        }
+        let Err(why) = self.at_all(Some(preload)) else { return Ok(help) };
+        self.at_all(None)?;
+        eprintln!("weft mpirun: without {}, which would make it faster: {why}", preload.value);
+        Ok(Help::Nothing)
+    }
+
+    /// Looks at each node, and shows what is to be said of it.
+    fn at_all(&self, preloaded: Option<&Preload>) -> Result<(), CliError> {
+        for site in self.stage.sites()? {
+            let node = site.name.clone();
+            for note in examine(site, self.install, self.provider, preloaded, self.settings)? {
+                eprintln!("weft mpirun: on {node}: {note}");
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Weft's library for MPI programs: without it they run as well, only slower.

@@ -34,6 +34,7 @@ static TABLE: Table = Table {
     wait,
     text,
     close,
+    may_spin,
 };
 
 /// The endpoints of the process that are in use, and what they were opened for.
@@ -189,6 +190,10 @@ unsafe extern "C" fn wait(group: *mut c_void, timeout_ns: u64) -> c_int {
 unsafe extern "C" fn text(group: *mut c_void) -> *const c_char {
     // SAFETY: an open group.
     unsafe { party(group) }.text.as_ptr()
+}
+
+unsafe extern "C" fn may_spin() -> c_int {
+    guard(|| c_int::from(chosen().is_some_and(|live| live.endpoint.may_spin())), 0)
 }
 
 unsafe extern "C" fn close(group: *mut c_void) {

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// The layout below; a library that finds another one uses nothing.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Bytes of the address of a process.
 pub const ADDRESS_LEN: usize = 64;
@@ -83,6 +83,9 @@ pub struct Table {
     pub text: unsafe extern "C" fn(group: *mut c_void) -> *const c_char,
     /// Leaves the group, once the others do not need this member any more.
     pub close: unsafe extern "C" fn(group: *mut c_void),
+    /// Whether a caller that waits may keep its processor, for nobody else needs that, as far as
+    /// the endpoint knows: 1 or 0.
+    pub may_spin: unsafe extern "C" fn() -> c_int,
 }
 
 /// The function of `libweft-mpi.so` that is given the table.
