@@ -43,7 +43,7 @@ pub fn provided(level: c_int) {
     LEVEL.store(level, Ordering::Relaxed);
 }
 
-/// `sched_yield`: goes on to [`give_way`] with the place that it is called from.
+/// `sched_yield`, which needs to know the place that it is called from.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -51,7 +51,7 @@ pub extern "C" fn sched_yield() -> c_int {
     std::arch::naked_asm!("mov rdi, [rsp]", "jmp {next}", next = sym give_way)
 }
 
-/// `sched_yield`: goes on to [`give_way`] with the place that it is called from.
+/// `sched_yield`, which needs to know the place that it is called from.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
