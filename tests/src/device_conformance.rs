@@ -83,35 +83,29 @@ impl Cluster {
         })
     }
 
-    /// Polls all devices until `step`, which gets every event, says that it is enough.
-    fn until(&mut self, what: &str, mut step: impl FnMut(&mut Cluster, usize, Seen) -> bool) {
-        let mut last = Instant::now();
-        loop {
-            for at in 0..self.len() {
-                if let Some(seen) = self.poll(at) {
-                    last = Instant::now();
-                    if step(self, at, seen) {
-                        return;
-                    }
-                }
-            }
-            assert!(last.elapsed() < PATIENCE, "{what}: nothing happens any more");
-        }
-    }
-
-    /// Polls all devices in turn until `step` says that it is enough; it gets what each poll gave.
-    fn until_all(&mut self, what: &str, mut step: impl FnMut(&mut Cluster, Option<Seen>) -> bool) {
+    /// Polls all devices in turn until `step` says that it is enough; it gets what each poll of
+    /// which device gave.
+    fn until_all(
+        &mut self,
+        what: &str,
+        mut step: impl FnMut(&mut Cluster, usize, Option<Seen>) -> bool,
+    ) {
         let mut last = Instant::now();
         for at in (0..self.len()).cycle() {
             let seen = self.poll(at);
             if seen.is_some() {
                 last = Instant::now();
             }
-            if step(self, seen) {
+            if step(self, at, seen) {
                 return;
             }
             assert!(last.elapsed() < PATIENCE, "{what}: nothing happens any more");
         }
+    }
+
+    /// The same for `step` that gets every event.
+    fn until(&mut self, what: &str, mut step: impl FnMut(&mut Cluster, usize, Seen) -> bool) {
+        self.until_all(what, |cluster, at, seen| seen.is_some_and(|seen| step(cluster, at, seen)));
     }
 
     /// Polls until the next event of device `at`; others must have none.
@@ -451,7 +445,7 @@ fn awaited(mut cluster: Cluster) {
     let to = other(&cluster);
     let (mut sent, mut tells) = (0, 0);
     let (mut arrived, mut told) = (0, 0);
-    cluster.until_all("awaited", |cluster, seen| {
+    cluster.until_all("awaited", |cluster, _, seen| {
         match seen {
             Some(Seen::Message(_, e, payload)) => {
                 assert_eq!(e, envelope(arrived));

@@ -26,6 +26,9 @@
 //! | `settings` | what is to be done by Weft |
 //! | `yields` | MPICH's calls of `sched_yield`, of which most are of no use to anybody |
 //!
+//! Besides, it answers calls of MPICH's that the provider makes needless, and has MPICH's launcher
+//! leave the ranks of a node in one session.
+//!
 //! Nothing is done where the provider is not in use, or the library is another one.
 #![allow(clippy::too_many_arguments, reason = "MPI's functions have as many")]
 

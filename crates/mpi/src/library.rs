@@ -378,37 +378,6 @@ fn file_of(symbol: *mut c_void) -> String {
     unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
 }
 
-/// Where the code and the data of the shared object lie that has this address: from, to.
-pub fn extent(address: usize) -> Option<(usize, usize)> {
-    struct Search {
-        address: usize,
-        found: Option<(usize, usize)>,
-    }
-    unsafe extern "C" fn each(
-        info: *mut libc::dl_phdr_info,
-        _size: libc::size_t,
-        search: *mut c_void,
-    ) -> c_int {
-        // SAFETY: `dl_iterate_phdr` gives a valid structure, and the search that it was given.
-        let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
-        // SAFETY: so many headers, by the structure itself.
-        let headers =
-            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-        let places = loaded.map(|header| {
-            let start = (info.dlpi_addr + header.p_vaddr) as usize;
-            (start, start + header.p_memsz as usize)
-        });
-        let whole = places.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        search.found = whole.filter(|(start, end)| (*start..*end).contains(&search.address));
-        c_int::from(search.found.is_some())
-    }
-    let mut search = Search { address, found: None };
-    // SAFETY: `each` takes what it is given here, and does not unwind.
-    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut search).cast()) };
-    search.found
-}
-
 /// Whether a file is an MPI library, and nothing that is built on one, whose symbols would be found
 /// as well.
 fn is_mpi(name: &CStr) -> bool {

@@ -13,7 +13,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use crate::library::{Brand, extent, library};
+use crate::library::{Brand, library};
 use crate::provider::provider;
 
 /// One of these calls goes to the kernel all the same when the last that did is so long ago.
@@ -104,6 +104,37 @@ fn is_library(place: usize) -> bool {
         extent(library.f.barrier as *const c_void as usize)
     });
     extent.is_some_and(|(start, end)| (start..end).contains(&place))
+}
+
+/// Where the code and the data of the shared object lie that has this address: from, to.
+fn extent(address: usize) -> Option<(usize, usize)> {
+    struct Search {
+        address: usize,
+        found: Option<(usize, usize)>,
+    }
+    unsafe extern "C" fn each(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        search: *mut c_void,
+    ) -> c_int {
+        // SAFETY: `dl_iterate_phdr` gives a valid structure, and the search that it was given.
+        let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+        // SAFETY: so many headers, by the structure itself.
+        let headers =
+            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let places = loaded.map(|header| {
+            let start = (info.dlpi_addr + header.p_vaddr) as usize;
+            (start, start + header.p_memsz as usize)
+        });
+        let whole = places.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        search.found = whole.filter(|(start, end)| (*start..*end).contains(&search.address));
+        c_int::from(search.found.is_some())
+    }
+    let mut search = Search { address, found: None };
+    // SAFETY: `each` takes what it is given here, and does not unwind.
+    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut search).cast()) };
+    search.found
 }
 
 fn now_ns() -> u64 {

@@ -89,8 +89,7 @@ impl MpiRun {
                 .collect(),
             preload: self.preload.clone(),
             help: match &self.provider {
-                Some(_) if self.collectives => Help::Collectives,
-                Some(_) => Help::least(install.brand),
+                Some(_) => Help::wanted(install.brand, self.collectives),
                 None => Help::Nothing,
             },
             options: Vec::new(),

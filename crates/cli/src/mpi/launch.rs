@@ -49,10 +49,11 @@ pub enum Help {
 }
 
 impl Help {
-    /// What it does where messages go by Weft, by this library, if it need not do collective
-    /// operations.
-    pub fn least(brand: Brand) -> Help {
+    /// What it does where messages go by Weft, in ranks of this library, and `collectives` are
+    /// wanted of it or not.
+    pub fn wanted(brand: Brand, collectives: bool) -> Help {
         match brand {
+            _ if collectives => Help::Collectives,
             Brand::Mpich => Help::Yields,
             Brand::OpenMpi => Help::Nothing,
         }

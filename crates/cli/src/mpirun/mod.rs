@@ -174,23 +174,18 @@ impl Looks<'_> {
     /// Looks whether the program can run, and says what Weft's library can do in the ranks: what
     /// only makes them faster is left out where it cannot be had.
     fn helped_by(&self, preload: Option<&Preload>, collectives: bool) -> Result<Help, CliError> {
-        let Some(preload) = preload else {
-            self.at_all(None)?;
-            return Ok(Help::Nothing);
-        };
-        if collectives {
-            self.at_all(Some(preload))?;
-            return Ok(Help::Collectives);
+        let wanted = Help::wanted(self.install.brand, collectives);
+        let help = preload.map_or(Help::Nothing, |_| wanted);
+        let preload = preload.filter(|_| help != Help::Nothing);
+        match (self.at_all(preload), preload) {
+            (Err(why), Some(preload)) if help == Help::Yields => {
+                self.at_all(None)?;
+                let file = &preload.value;
+                eprintln!("weft mpirun: without {file}, which would make it faster: {why}");
+                Ok(Help::Nothing)
+            }
+            (looked, _) => looked.map(|()| help),
         }
-        let help = Help::least(self.install.brand);
-        if help == Help::Nothing {
-            self.at_all(None)?;
-            return Ok(help);
-        }
-        let Err(why) = self.at_all(Some(preload)) else { return Ok(help) };
-        self.at_all(None)?;
-        eprintln!("weft mpirun: without {}, which would make it faster: {why}", preload.value);
-        Ok(Help::Nothing)
     }
 
     /// Looks at each node, and shows what is to be said of it.

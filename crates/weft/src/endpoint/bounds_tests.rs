@@ -75,7 +75,7 @@ fn request(kind: Kind, tag: u64) -> Envelope {
 
 /// A send that ends when it has arrived, of which the device says nothing; its operation.
 fn sent_behind(world: &mut World, buf: &Buf) -> u32 {
-    let outgoing = Outgoing::Until(buf, Until::There);
+    let outgoing = Outgoing::Kept(buf, Until::There);
     let started = world.work.send(PEER, &request(Kind::TAGGED, 1), outgoing).unwrap();
     let Started::Slot(slot) = started else { panic!("it cannot have arrived") };
     slot

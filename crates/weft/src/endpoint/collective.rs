@@ -18,7 +18,7 @@ use weft_proto::msg::matching::Want;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, PeerId};
 
-use super::ops::{Owner, State, Status};
+use super::ops::{Owner, State, Status, Until};
 use super::sends::{Outgoing, Started};
 use super::work::EndpointWork;
 use crate::collective::Operator;
@@ -565,7 +565,8 @@ impl EndpointWork {
             self.receive(running.want(rank), buf, owner);
             return;
         }
-        match self.send(running.team.peer(rank), &running.envelope(), Outgoing::Kept(&buf)) {
+        let kept = Outgoing::Kept(&buf, Until::Free);
+        match self.send(running.team.peer(rank), &running.envelope(), kept) {
             Ok(Started::Ended) => {}
             Ok(Started::Slot(slot)) => {
                 running.send = Stage::UnderWay;

@@ -250,7 +250,7 @@ impl Endpoint {
     ) -> Result<Option<Request>, Error> {
         let peer = PeerId(peer);
         let mut work = self.station.lock();
-        Ok(match work.send(peer, envelope, Outgoing::Kept(buf))? {
+        Ok(match work.send(peer, envelope, Outgoing::Kept(buf, Until::Free))? {
             Started::Ended => None,
             Started::Slot(slot) => Some(request(&mut work, slot)),
         })

@@ -31,10 +31,9 @@ impl Status {
 }
 
 /// When a send ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
     /// When its memory may be used again.
-    #[default]
     Free,
     /// The same, but a long message when its receiver has it.
     Taken,

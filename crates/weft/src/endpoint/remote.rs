@@ -18,7 +18,7 @@
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, OpId, PeerId};
 
-use super::ops::{Ops, Owner, State, Status};
+use super::ops::{Ops, Owner, State, Status, Until};
 use super::sends::{Outgoing, Started};
 use super::serve::Answer;
 use super::share::{SHARE_LEN, Share};
@@ -136,7 +136,7 @@ impl EndpointWork {
             let setup = Envelope { kind: Kind::CONTROL, ..envelope };
             let long = Envelope { kind: Kind::LONG_PUT, ..envelope };
             self.send_copy(peer, &setup, start.as_slice())
-                .and_then(|()| self.send(peer, &long, Outgoing::Kept(from)))
+                .and_then(|()| self.send(peer, &long, Outgoing::Kept(from, Until::Free)))
                 .map(|started| self.detach(started))
         };
         self.asked(slot, sent)
@@ -257,7 +257,8 @@ impl EndpointWork {
             }
         }
         let bytes = together(head, parts);
-        let started = self.send(peer, envelope, Outgoing::Kept(&Buf::from_vec(bytes)))?;
+        let kept = Outgoing::Kept(&Buf::from_vec(bytes), Until::Free);
+        let started = self.send(peer, envelope, kept)?;
         self.detach(started);
         Ok(())
     }

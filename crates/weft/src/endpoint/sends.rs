@@ -29,10 +29,8 @@ pub(super) enum Started {
 
 /// What is sent, and how it stays valid if the send goes on as an operation.
 pub(super) enum Outgoing<'a> {
-    /// Memory that stays valid by its `Buf`.
-    Kept(&'a Buf),
-    /// The same, and when the send ends.
-    Until(&'a Buf, Until),
+    /// Memory that stays valid by its `Buf`, and when the send ends.
+    Kept(&'a Buf, Until),
     /// Borrowed memory, and how to borrow it for longer.
     Borrowed(&'a [u8], &'a dyn Fn() -> Buf),
 }
@@ -40,14 +38,14 @@ pub(super) enum Outgoing<'a> {
 impl Outgoing<'_> {
     fn len(&self) -> usize {
         match self {
-            Outgoing::Kept(buf) | Outgoing::Until(buf, _) => buf.len(),
+            Outgoing::Kept(buf, _) => buf.len(),
             Outgoing::Borrowed(bytes, _) => bytes.len(),
         }
     }
 
     fn keep(self) -> Buf {
         match self {
-            Outgoing::Kept(buf) | Outgoing::Until(buf, _) => buf.clone(),
+            Outgoing::Kept(buf, _) => buf.clone(),
             Outgoing::Borrowed(_, keep) => keep(),
         }
     }
@@ -55,8 +53,8 @@ impl Outgoing<'_> {
     #[inline]
     fn until(&self) -> Until {
         match self {
-            Outgoing::Until(_, until) => *until,
-            Outgoing::Kept(_) | Outgoing::Borrowed(..) => Until::Free,
+            Outgoing::Kept(_, until) => *until,
+            Outgoing::Borrowed(..) => Until::Free,
         }
     }
 }
@@ -78,12 +76,10 @@ impl EndpointWork {
         if eager && first && until != Until::There {
             let sent = match &outgoing {
                 Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
-                Outgoing::Kept(buf) | Outgoing::Until(buf, _) => {
-                    self.device.reserve(peer, len).map(|()| {
-                        self.device.fill(0, buf);
-                        self.device.commit(envelope);
-                    })
-                }
+                Outgoing::Kept(buf, _) => self.device.reserve(peer, len).map(|()| {
+                    self.device.fill(0, buf);
+                    self.device.commit(envelope);
+                }),
             };
             match sent {
                 Ok(()) => return Ok(Started::Ended),
@@ -196,14 +192,12 @@ impl EndpointWork {
             }
             false
         });
-        // What was asked behind a message, and found no room.
-        for late in std::mem::take(&mut self.queues) {
-            match queues.iter_mut().find(|q| q.peer == late.peer && q.answers == late.answers) {
-                Some(queue) => queue.sends.extend(late.sends),
-                None => queues.push(late),
+        // What was asked behind a message, and found no room, goes behind what waits.
+        for late in std::mem::replace(&mut self.queues, queues) {
+            for (slot, envelope) in late.sends {
+                self.enqueue(late.peer, slot, envelope);
             }
         }
-        self.queues = queues;
         if self.remote.late.has_stuck() {
             self.serve_stuck();
         }

@@ -12,7 +12,7 @@ use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use super::late::Lates;
-use super::ops::{Ops, Owner, State, Status};
+use super::ops::{Ops, Owner, State, Status, Until};
 use super::remote::{ATOMIC_LEN, asked_of, end_unanswered, heading, read_start, u64_at, wants};
 use super::sends::{Outgoing, Started};
 use super::share::{Notes, Seen, Share};
@@ -235,7 +235,7 @@ impl EndpointWork {
     /// not be told so, for it may write it anew.
     fn give(&mut self, peer: PeerId, op: u64, given: Given) {
         let Given { memory, seen, share } = given;
-        match self.send(peer, &heading(op, 0), Outgoing::Kept(&memory)) {
+        match self.send(peer, &heading(op, 0), Outgoing::Kept(&memory, Until::Free)) {
             Ok(Started::Ended) => self.remote.given(&mut self.ops, peer, Some(seen), share),
             Ok(Started::Slot(slot)) => {
                 self.remote.given.insert(self.ops.id(slot).0, (peer, seen, share));

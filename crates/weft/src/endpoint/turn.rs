@@ -154,13 +154,14 @@ impl Turn<'_> {
         buf: &Buf,
         cookie: Option<Cookie>,
     ) -> Result<Sent, Error> {
-        self.start(peer, envelope, Outgoing::Kept(buf), cookie)
+        self.send_until(peer, envelope, buf, Until::Free, cookie)
     }
 
     /// As [`Turn::send`]; its end says more than that its memory is free.
     ///
     /// # Errors
     /// As for [`Turn::inject`]; then no [`Occurrence`] comes.
+    #[inline]
     pub fn send_until(
         &mut self,
         peer: u32,
@@ -169,30 +170,19 @@ impl Turn<'_> {
         until: Until,
         cookie: Option<Cookie>,
     ) -> Result<Sent, Error> {
-        self.start(peer, envelope, Outgoing::Until(buf, until), cookie)
-    }
-
-    /// Whether a message of `len` bytes to `peer` is long: its payload is fetched by the receiver.
-    #[inline]
-    pub fn is_long(&self, peer: u32, len: usize) -> bool {
-        self.work.announces(PeerId(peer), len)
-    }
-
-    #[inline]
-    fn start(
-        &mut self,
-        peer: u32,
-        envelope: &Envelope,
-        outgoing: Outgoing<'_>,
-        cookie: Option<Cookie>,
-    ) -> Result<Sent, Error> {
-        match self.work.send(PeerId(peer), envelope, outgoing)? {
+        match self.work.send(PeerId(peer), envelope, Outgoing::Kept(buf, until))? {
             Started::Ended => Ok(Sent::Ended),
             Started::Slot(slot) => {
                 self.work.entrust(slot, cookie);
                 Ok(Sent::UnderWay)
             }
         }
+    }
+
+    /// Whether a message of `len` bytes to `peer` is long: its payload is fetched by the receiver.
+    #[inline]
+    pub fn is_long(&self, peer: u32, len: usize) -> bool {
+        self.work.announces(PeerId(peer), len)
     }
 
     /// Starts to receive one message.

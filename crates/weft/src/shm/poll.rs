@@ -218,7 +218,7 @@ impl Shm {
             for _ in 0..count {
                 // Goes on after the one that had something last, so that all get their turn.
                 self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
-                if self.take_from(self.cursor, !self.sweep) {
+                if self.take_from(self.cursor) {
                     self.heat(self.cursor);
                     return true;
                 }
@@ -242,7 +242,7 @@ impl Shm {
         }
         for _ in 0..count {
             self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
-            if self.due & self.callers[self.cursor] != 0 && self.take_from(self.cursor, false) {
+            if self.due & self.callers[self.cursor] != 0 && self.take_from(self.cursor) {
                 return true;
             }
         }
@@ -254,7 +254,7 @@ impl Shm {
     fn scan_hot(&mut self, count: usize) -> bool {
         for place in 0..HOT {
             let at = self.hot[place];
-            if at < count && self.take_from(at, !self.sweep) {
+            if at < count && self.take_from(at) {
                 self.hot[..=place].rotate_right(1);
                 return true;
             }
@@ -267,7 +267,7 @@ impl Shm {
         for _ in 0..IN_TURN {
             self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
             let at = self.cursor;
-            if self.take_from(at, !self.sweep) {
+            if self.take_from(at) {
                 self.heat(at);
                 return true;
             }
@@ -284,10 +284,11 @@ impl Shm {
         }
     }
 
-    /// Takes items from one ring until there is an event for the one above. `patiently`: where
-    /// another poll follows before anybody sleeps.
+    /// Takes items from one ring until there is an event for the one above.
     #[inline]
-    fn take_from(&mut self, at: usize, patiently: bool) -> bool {
+    fn take_from(&mut self, at: usize) -> bool {
+        // What a sweep or a call leads to is not looked at again before somebody sleeps.
+        let patiently = !self.sweep && !self.quiet;
         loop {
             let Some(line) = &mut self.peers[at].line else { return false };
             let found = if patiently { line.ends.peek_patiently() } else { line.ends.peek() };
