@@ -1,6 +1,7 @@
 //! Every system call that Weft makes, behind functions that are safe to call, and nearly all of the
 //! project's `unsafe` code. A module per thing the kernel offers; no module knows what Weft is for.
 
+pub mod barrier;
 pub mod buf;
 pub mod clock;
 pub mod cma;

@@ -3,6 +3,9 @@
 
 use std::io;
 
+/// The number of `membarrier` on this machine.
+pub const MEMBARRIER: u32 = libc::SYS_membarrier as u32;
+
 /// The number of `process_vm_readv` on this machine.
 pub const PROCESS_VM_READV: u32 = libc::SYS_process_vm_readv as u32;
 

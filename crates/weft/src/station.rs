@@ -1,11 +1,15 @@
 //! The station: the lock around a context's state, polite waiting on it, and the tender thread that
 //! makes progress while the program does something else.
 
+mod threads;
+
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use weft_ring::{Biased, BiasedLock};
+use weft_sys::barrier;
 use weft_sys::clock::now_ns;
 use weft_sys::cpu;
 use weft_sys::watch::{Waker, Watch};
@@ -13,6 +17,7 @@ use weft_sys::watch::{Waker, Watch};
 use crate::device::{Device, Pulse, Wake};
 use crate::error::Error;
 use crate::patience::{CROWDED_POLLS, Next, Patience};
+use threads::Threads;
 
 /// How often the tender looks whether the program still makes calls.
 const TICK_NS: u64 = 5_000_000;
@@ -51,6 +56,9 @@ fn take_short_turns() {
     }
 }
 
+/// The state, while one thread has it.
+pub(crate) type Guard<'a, W> = Biased<'a, W>;
+
 /// What a station guards.
 pub(crate) trait Work: Send + 'static {
     fn device(&mut self) -> &mut dyn Device;
@@ -88,7 +96,7 @@ enum Phase {
 
 /// The state that the program and its tender both see without the lock.
 struct Shared<W> {
-    work: Mutex<W>,
+    work: BiasedLock<W, Threads>,
     /// Counts the program's calls. Not exact when threads call at once; it only has to move.
     calls: AtomicU64,
     phase: AtomicU8,
@@ -111,18 +119,6 @@ impl<W> Shared<W> {
         let now = now_ns();
         self.looked_ns.store(now, Ordering::Relaxed);
         now
-    }
-
-    fn lock(&self) -> MutexGuard<'_, W> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn try_lock(&self) -> Option<MutexGuard<'_, W>> {
-        match self.work.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 }
 
@@ -183,7 +179,7 @@ impl<W: Work> Station<W> {
         let pulse = work.device().pulse();
         let (sleeper, _) = Sleeper::new()?;
         let shared = Arc::new(Shared {
-            work: Mutex::new(work),
+            work: BiasedLock::new(work, !barrier::register()),
             calls: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Awake as u8),
             left_at: AtomicU64::new(u64::MAX),
@@ -216,10 +212,10 @@ impl<W: Work> Station<W> {
 
     /// The state, for one call of the program.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, W> {
+    pub(crate) fn lock(&self) -> Guard<'_, W> {
         let calls = &self.shared.calls;
         calls.store(calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        self.shared.lock()
+        self.shared.work.lock()
     }
 
     /// As [`Station::wait_until`], for a step that gives something when it is over.
@@ -246,7 +242,7 @@ impl<W: Work> Station<W> {
         &self,
         timeout_ns: Option<u64>,
         step: impl FnMut(&mut W, u64) -> bool,
-    ) -> Option<MutexGuard<'_, W>> {
+    ) -> Option<Guard<'_, W>> {
         self.wait_from(self.shared.look(), timeout_ns, step)
     }
 
@@ -255,7 +251,7 @@ impl<W: Work> Station<W> {
     pub(crate) fn wait_briefly(
         &self,
         step: impl FnMut(&mut W, u64) -> bool,
-    ) -> Option<MutexGuard<'_, W>> {
+    ) -> Option<Guard<'_, W>> {
         let blind = self.blind.load(Ordering::Relaxed) + 1;
         let look = blind == WAITS_PER_LOOK;
         self.blind.store(if look { 0 } else { blind }, Ordering::Relaxed);
@@ -270,7 +266,7 @@ impl<W: Work> Station<W> {
         mut started: u64,
         timeout_ns: Option<u64>,
         mut step: impl FnMut(&mut W, u64) -> bool,
-    ) -> Option<MutexGuard<'_, W>> {
+    ) -> Option<Guard<'_, W>> {
         let (mut now, mut yielded_at) = (started, started);
         let end = timeout_ns.map(|t| started.saturating_add(t));
         let (mut round, mut slept, mut turned) = (0, false, false);
@@ -411,7 +407,7 @@ impl<W: Work> Station<W> {
     }
 
     /// Sleeps until the device has something, it wants to be polled, or `limit_ns` is up.
-    fn sleep(&self, mut work: MutexGuard<'_, W>, now: u64, limit_ns: u64) {
+    fn sleep(&self, mut work: Guard<'_, W>, now: u64, limit_ns: u64) {
         let Ok(mut sleeper) = self.shared.sleeper.try_lock() else {
             // Another thread sleeps for this context already; a short nap is polite enough.
             drop(work);
@@ -452,7 +448,7 @@ impl<W: Work> Station<W> {
         self.stop();
         let shared = Arc::clone(&self.shared);
         drop(self);
-        Arc::into_inner(shared).map(|s| s.work.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Arc::into_inner(shared).map(|s| s.work.into_inner())
     }
 
     fn stop(&mut self) {
@@ -532,14 +528,14 @@ impl<W: Work> Tender<W> {
     fn stand_in(&mut self, now: u64) {
         let doorbell = {
             // It may have woken up and keep the lock for long.
-            let Some(mut work) = self.shared.try_lock() else { return self.stay_out(now) };
+            let Some(mut work) = self.shared.work.try_lock() else { return self.stay_out(now) };
             self.sleeper.refresh(work.device());
             work.device().doorbell()
         };
         if self.sleeper.watch.wait(LONG_TICK_NS)
             && let Some(doorbell) = doorbell
         {
-            let did = self.shared.try_lock().is_some_and(|mut work| work.tend(now_ns()));
+            let did = self.shared.work.try_lock().is_some_and(|mut work| work.tend(now_ns()));
             doorbell.ring();
             if !did {
                 self.nap(TICK_NS / 10);
@@ -561,7 +557,7 @@ impl<W: Work> Tender<W> {
 
     /// The program computes: does its work, and sleeps until there is more.
     fn tend(&mut self, now: u64) {
-        let Some(mut work) = self.shared.try_lock() else { return self.stay_out(now) };
+        let Some(mut work) = self.shared.work.try_lock() else { return self.stay_out(now) };
         self.told_ns = now;
         let did = work.tend(now);
         let device = work.device();

@@ -217,6 +217,14 @@ fn where_cross_memory_attach_is_refused_the_ring_carries_large_messages() {
 }
 
 #[test]
+fn where_barriers_across_threads_are_refused_messages_go_as_well() {
+    for how in [&["--no-barriers"][..], &["--only", "1", "--no-barriers"]] {
+        let said = works(None, &[how, &["talk", "2"]].concat(), &[]);
+        assert!(counter(&said, 0, "shm.sent") > 0, "{said}");
+    }
+}
+
+#[test]
 fn two_jobs_on_one_segment_do_not_disturb_each_other() {
     let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
     let mut jobs = [0, 1].map(|_| two(Some(&lab), &["flow"], &[("WEFT_PEER_LIMIT_S", "60")]));

@@ -3,14 +3,13 @@
 //! process lives: whoever computes for long does better to copy it out first.
 
 use std::ops::Deref;
-use std::sync::MutexGuard;
 
 use weft_wire::{Envelope, Kind, PeerId};
 
 use super::work::ContextWork;
 
 /// The lock on a context's state, so that the tender leaves the memory alone.
-pub(super) type Guard<'a> = MutexGuard<'a, ContextWork>;
+pub(super) type Guard<'a> = crate::station::Guard<'a, ContextWork>;
 
 /// Room for a message: write into it, then [`SendBuf::send`]. Dropped without that, nothing is
 /// sent. Its content is unspecified before it is written. The context does nothing else meanwhile.

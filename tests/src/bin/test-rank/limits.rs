@@ -27,6 +27,7 @@ pub fn apply(arguments: &[String]) -> Result<&[String], Failure> {
             }
             "--no-raw-sockets" if mine => drop_right(CapabilitySet::NET_RAW)?,
             "--no-attach" if mine => seccomp::refuse(&[seccomp::PROCESS_VM_READV])?,
+            "--no-barriers" if mine => seccomp::refuse(&[seccomp::MEMBARRIER])?,
             "--undumpable" if mine => {
                 rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
                 drop_right(CapabilitySet::SYS_PTRACE)?;
@@ -39,7 +40,7 @@ pub fn apply(arguments: &[String]) -> Result<&[String], Failure> {
                     limit(which, most)?;
                 }
             }
-            "--no-raw-sockets" | "--no-attach" | "--undumpable" => {}
+            "--no-raw-sockets" | "--no-attach" | "--no-barriers" | "--undumpable" => {}
             other => return Err(format!("there is no option {other}").into()),
         }
     }
