@@ -42,11 +42,13 @@ impl Bell {
     }
 
     /// The word, for the futex: it is `Sleep::Futex as u32` until the bell rings.
+    #[inline]
     pub fn word(&self) -> &AtomicU32 {
         self.mem.word32(0)
     }
 
     /// A bit for each caller that was noted.
+    #[inline]
     fn noted(&self) -> &AtomicU64 {
         self.mem.word(8)
     }

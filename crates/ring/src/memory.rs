@@ -107,6 +107,27 @@ impl Memory {
         unsafe { self.words.byte_add(at).cast::<AtomicU32>().as_ref() }
     }
 
+    /// Has the line at byte `at` come for writing, while something else is done: a hint.
+    #[inline]
+    pub(crate) fn expect_write(&self, at: usize) {
+        let line = self.words.as_ptr().wrapping_byte_add(at);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint, which changes no memory, register or flag; processors without it do
+        // nothing.
+        unsafe {
+            std::arch::asm!("prefetchw [{line}]", line = in(reg) line,
+                options(nostack, preserves_flags, readonly));
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: a hint, which changes no memory, register or flag.
+        unsafe {
+            std::arch::asm!("prfm pstl1keep, [{line}]", line = in(reg) line,
+                options(nostack, preserves_flags, readonly));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = line;
+    }
+
     /// The address of byte `at`.
     ///
     /// # Safety
@@ -183,6 +204,9 @@ impl Memory {
         check_part(self.bytes, first, bytes)?;
         Ok(Memory { all: self.all.clone(), first: self.first + first, bytes })
     }
+
+    /// Nothing, in a model.
+    pub(crate) fn expect_write(&self, _at: usize) {}
 
     /// The 64-bit word at byte `at`.
     pub fn word(&self, at: usize) -> &AtomicU64 {

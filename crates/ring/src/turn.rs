@@ -249,6 +249,11 @@ impl Turn {
         if before != 0 {
             return Ok(Taken::Later);
         }
+        if let Pace::Skip(_) = self.pace {
+            // It came to be read. To have it for writing takes a way to the other end and back once
+            // more, which goes on while the answer is thought of.
+            self.mem.expect_write(0);
+        }
         let head = |at| self.mem.word(at).load(Ordering::Relaxed);
         self.item.head = Head(head(8), head(16), head(24));
         self.mem.note(0, 1, false);
