@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::FrameKind;
 use crate::bytes::{u16_at, u32_at, u64_at};
-use crate::{Envelope, FrameError, HEADER_LEN, Kind};
+use crate::{Envelope, FrameError, HEADER_LEN};
 
 /// Bytes of a message chunk before its payload.
 pub const MESSAGE_LEN: usize = 28;
@@ -251,13 +251,7 @@ pub fn message_at(
 
 #[inline(always)]
 fn envelope_at(b: &[u8], at: usize) -> Envelope {
-    Envelope {
-        tag: u64_at(b, at),
-        data: u64_at(b, at + 8),
-        kind: Kind(b[at + 16]),
-        flags: b[at + 17],
-        channel: u16_at(b, at + 18),
-    }
+    Envelope::from_words(u64_at(b, at), u32_at(b, at + 16), u64_at(b, at + 8))
 }
 
 impl Chunk {

@@ -59,10 +59,10 @@ impl<'a> ChunkWriter<'a> {
 
     #[inline(always)]
     fn envelope(b: &mut [u8], e: &Envelope) {
-        put(b, 8, e.tag.to_le_bytes());
-        put(b, 16, e.data.to_le_bytes());
-        put(b, 24, [e.kind.0, e.flags]);
-        put(b, 26, e.channel.to_le_bytes());
+        let (tag, rest, data) = e.words();
+        put(b, 8, tag.to_le_bytes());
+        put(b, 16, data.to_le_bytes());
+        put(b, 24, rest.to_le_bytes());
     }
 
     /// A whole eager message.

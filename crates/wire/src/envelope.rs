@@ -33,16 +33,50 @@ impl Kind {
 }
 
 /// Twenty bytes that travel with every message, beside the payload. Devices carry them unread.
+///
+/// In this order in memory: where the two words were neighbours, they would be moved as one vector
+/// a moment after they were written one by one, and wait until the store buffer has drained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct Envelope {
     /// The tag that receives are matched with; free for any use where nothing is matched.
     pub tag: u64,
-    /// A word that the receiver gets beside the payload (libfabric's remote CQ data).
-    pub data: u64,
     /// Which queue of the receiver it is for.
     pub kind: Kind,
     /// Free for the layer that defined `kind`.
     pub flags: u8,
     /// The channel within the context's endpoint; free for the layer that defined `kind`.
     pub channel: u16,
+    /// A word that the receiver gets beside the payload (libfabric's remote CQ data).
+    pub data: u64,
+}
+
+impl Envelope {
+    /// An envelope of three words, as [`Envelope::words`] gives them.
+    #[inline]
+    pub fn from_words(tag: u64, rest: u32, data: u64) -> Envelope {
+        let [kind, flags, low, high] = rest.to_le_bytes();
+        Envelope { tag, kind: Kind(kind), flags, channel: u16::from_le_bytes([low, high]), data }
+    }
+
+    /// The tag; kind (the lowest byte), flags and channel as one word; the data.
+    #[inline]
+    pub fn words(&self) -> (u64, u32, u64) {
+        let [low, high] = self.channel.to_le_bytes();
+        (self.tag, u32::from_le_bytes([self.kind.0, self.flags, low, high]), self.data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_envelope_is_three_words() {
+        let envelope =
+            Envelope { tag: 1, kind: Kind(2), flags: 3, channel: 0x0504, data: u64::MAX };
+        let (tag, rest, data) = envelope.words();
+        assert_eq!((tag, rest, data), (1, 0x0504_0302, u64::MAX));
+        assert_eq!(Envelope::from_words(tag, rest, data), envelope);
+    }
 }

@@ -302,7 +302,7 @@ impl Live {
                     state.mourn(error);
                 }
                 match mark.group() {
-                    None => bound.ended(state, cookie.context, mark, result, *placed),
+                    None => bound.ended(state, cookie.context, mark, result, placed.as_ref()),
                     Some(group) => {
                         if let Some(whole) = state.groups.part_ended(group, result.clone()) {
                             bound.ended(state, whole.context, whole.mark, &whole.result, None);
@@ -393,7 +393,7 @@ impl Bound {
         context: u64,
         mark: Mark,
         result: &Result<Status, Error>,
-        placed: Option<Placed>,
+        placed: Option<&Placed>,
     ) {
         let kind = mark.kind();
         match result {
@@ -419,7 +419,7 @@ impl Bound {
         context: u64,
         mark: Mark,
         error: &Error,
-        placed: Option<Placed>,
+        placed: Option<&Placed>,
     ) {
         let kind = mark.kind();
         if let Some(counter) = self.counter(kind) {
@@ -448,7 +448,7 @@ pub fn entry(
     context: u64,
     mark: Mark,
     status: &Status,
-    placed: Option<Placed>,
+    placed: Option<&Placed>,
 ) -> Entry {
     let envelope = &status.envelope;
     let kind = mark.kind();

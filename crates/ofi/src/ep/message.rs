@@ -31,13 +31,14 @@ pub struct Outgoing {
 impl Outgoing {
     #[inline]
     fn envelope(&self) -> Envelope {
-        Envelope {
-            tag: self.tag.unwrap_or(0),
-            data: self.data.unwrap_or(0),
-            kind: if self.tag.is_some() { Queue::TAGGED } else { Queue::UNTAGGED },
-            flags: if self.data.is_some() { HAS_DATA } else { 0 },
-            ..Envelope::default()
-        }
+        // One word from a table, as it will be read: put together here, it would be stored in
+        // parts.
+        static RESTS: [[u32; 2]; 2] = [
+            [Queue::UNTAGGED.0 as u32, Queue::UNTAGGED.0 as u32 | (HAS_DATA as u32) << 8],
+            [Queue::TAGGED.0 as u32, Queue::TAGGED.0 as u32 | (HAS_DATA as u32) << 8],
+        ];
+        let rest = RESTS[usize::from(self.tag.is_some())][usize::from(self.data.is_some())];
+        Envelope::from_words(self.tag.unwrap_or(0), rest, self.data.unwrap_or(0))
     }
 
     #[inline]
@@ -214,12 +215,13 @@ impl Ep {
         })
     }
 
-    /// Starts to receive into `buf`.
+    /// Starts to receive into the memory that `memory` gives: made where it is kept, for what is
+    /// moved a moment after it was made waits for the store buffer.
     #[inline]
     pub fn receive(
         &self,
         wanted: Wanted,
-        buf: Buf,
+        memory: impl FnOnce() -> Buf,
         context: *mut c_void,
         flags: u64,
     ) -> Result<(), Fail> {
@@ -229,8 +231,9 @@ impl Ep {
         self.live.turn(|turn, state| {
             let want = self.want(state, wanted)?;
             if flags & FI_MULTI_RECV == 0 {
-                turn.receive(want, buf, Cookie { context, mark: mark.0 });
+                turn.receive_into(want, memory, Cookie { context, mark: mark.0 });
             } else {
+                let buf = memory();
                 let base = buf.pieces().next().map_or(0, |piece| piece.addr());
                 let cookie = Cookie { context, mark: mark.many(base).0 };
                 turn.receive_many(want, buf, self.least(), cookie);

@@ -42,7 +42,7 @@ unsafe extern "C" fn recv(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: see above.
-    let (ep, buf) = unsafe { (of::<Ep, _>(ep), memory(buf, len)) };
+    let (ep, buf) = unsafe { (of::<Ep, _>(ep), || memory(buf, len)) };
     post(|| ep.receive(wanted(source), buf, context, ep.receive_flags))
 }
 
@@ -56,7 +56,10 @@ unsafe extern "C" fn recvv(
 ) -> isize {
     // SAFETY: see above.
     let (ep, buf) = unsafe { (of::<Ep, _>(ep), pieces(iov, count)) };
-    post(|| ep.receive(wanted(source), buf?, context, ep.receive_flags))
+    post(|| {
+        let buf = buf?;
+        ep.receive(wanted(source), || buf, context, ep.receive_flags)
+    })
 }
 
 unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
@@ -68,7 +71,7 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
         }
         // SAFETY: see above.
         let buf = unsafe { pieces(msg.msg_iov, msg.iov_count) }?;
-        ep.receive(wanted(msg.addr), buf, msg.context, flags)
+        ep.receive(wanted(msg.addr), || buf, msg.context, flags)
     })
 }
 

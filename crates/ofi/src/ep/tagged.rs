@@ -44,7 +44,7 @@ unsafe extern "C" fn recv(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: see above.
-    let (ep, buf) = unsafe { (of::<Ep, _>(ep), memory(buf, len)) };
+    let (ep, buf) = unsafe { (of::<Ep, _>(ep), || memory(buf, len)) };
     post(|| {
         ep.receive(wanted(source, tag, ignore), buf, context, ep.receive_flags & !FI_MULTI_RECV)
     })
@@ -63,7 +63,10 @@ unsafe extern "C" fn recvv(
     // SAFETY: see above.
     let (ep, buf) = unsafe { (of::<Ep, _>(ep), pieces(iov, count)) };
     let flags = ep.receive_flags & !FI_MULTI_RECV;
-    post(|| ep.receive(wanted(source, tag, ignore), buf?, context, flags))
+    post(|| {
+        let buf = buf?;
+        ep.receive(wanted(source, tag, ignore), || buf, context, flags)
+    })
 }
 
 unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
@@ -79,7 +82,8 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: 
         if flags & FI_CLAIM != 0 {
             return ep.receive_claimed(buf?, msg.context, flags);
         }
-        ep.receive(wanted, buf?, msg.context, flags)
+        let buf = buf?;
+        ep.receive(wanted, || buf, msg.context, flags)
     })
 }
 

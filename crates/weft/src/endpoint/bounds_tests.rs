@@ -297,7 +297,7 @@ fn an_answer_of_another_length_than_was_asked_for_is_an_error() {
             } else {
                 world.hear(Heard::Message(answer, vec![0; len as usize]));
             }
-            let (_, result, _) = ended(world.work.ops.occurrences.pop_front().unwrap());
+            let (_, result, _) = ended(world.work.ops.occurrences.remove(0));
             let error = result.unwrap_err().to_string();
             assert!(error.contains("another number of bytes"), "{len}, {announced}: {error}");
             assert_eq!(world.work.ops.len(), 0);

@@ -55,7 +55,7 @@ impl EndpointWork {
         }
         let peer = PeerId(door.names.len() as u32);
         self.device.associate(peer, address)?;
-        self.awaited = None;
+        (self.awaited, self.timed) = (None, true);
         door.names.insert(name, peer);
         door.nodes.push(address.node);
         let itself = address.nonce == door.me.nonce;

@@ -18,37 +18,21 @@ impl EndpointWork {
     pub(super) fn take_event(&mut self) -> bool {
         match self.device.event() {
             Event::Message { peer, envelope, payload } => {
-                let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
-                let status = Status { source: peer.0, envelope, len: payload.len() };
-                match self.matcher.arrive_at(arrival, |receive| receive & MANY != 0) {
-                    Some(slot) if slot & MANY == 0 => {
-                        let room = self.ops.at(slot).buf.write(0, payload);
-                        match whole(status, room) {
-                            Ok(status) => self.ops.end_well(slot, status),
-                            error => self.ops.end(slot, error),
-                        }
-                    }
-                    Some(slot) => {
-                        let slot = slot & !MANY;
-                        many::fill(&mut self.ops, &mut self.matcher, slot, status, payload);
-                    }
-                    None if says_broken(&envelope) => self.take_broken(peer, &envelope),
-                    None if is_matched(envelope.kind) => {
-                        let mut stored = self.spare.pop().unwrap_or_default();
-                        stored.clear();
-                        stored.extend_from_slice(payload);
-                        self.keep(arrival, Unexpected::Stored { envelope, payload: stored });
-                    }
-                    None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
-                    None if envelope.kind == Kind::GROUP => {
-                        let noted = self.groups.note(peer, payload);
-                        self.groups.take(&mut *self.device, peer, noted);
-                        self.pass_on();
-                    }
-                    None if envelope.kind == Kind::ANSWER => {
-                        answered(&mut self.ops, peer, &envelope, payload);
-                    }
-                    None => self.take_request(),
+                // Word by word, as it was written a moment ago.
+                let (tag, rest, data) = envelope.words();
+                let envelope = Envelope::from_words(tag, rest, data);
+                let arrival = Arrival { source: peer, tag, kind: envelope.kind };
+                let matched = self.matcher.arrive_at(arrival, |receive| receive & MANY != 0);
+                let Some(slot) = matched.filter(|slot| slot & MANY == 0) else {
+                    self.take_other(matched);
+                    return true;
+                };
+                let (source, len) = (peer.0, payload.len());
+                let room = self.ops.at(slot).buf.write(0, payload);
+                if room >= len {
+                    self.ops.end_well(slot, Status { source, envelope, len });
+                } else {
+                    self.end_truncated(slot, room);
                 }
                 return true;
             }
@@ -75,6 +59,46 @@ impl EndpointWork {
             Event::Dead { peer, error } => self.bury(peer, error),
         }
         false
+    }
+
+    /// Takes the device's current event, a message for a receive of several (`matched`), or for
+    /// none. Apart, so that what becomes of others does not burden the way of most.
+    #[inline(never)]
+    fn take_other(&mut self, matched: Option<u32>) {
+        let Event::Message { peer, envelope, payload } = self.device.event() else { return };
+        let status = Status { source: peer.0, envelope, len: payload.len() };
+        match matched {
+            Some(slot) => {
+                let slot = slot & !MANY;
+                many::fill(&mut self.ops, &mut self.matcher, slot, status, payload);
+            }
+            None if says_broken(&envelope) => self.take_broken(peer, &envelope),
+            None if is_matched(envelope.kind) => {
+                let arrival = Arrival { source: peer, tag: envelope.tag, kind: envelope.kind };
+                let mut stored = self.spare.pop().unwrap_or_default();
+                stored.clear();
+                stored.extend_from_slice(payload);
+                self.keep(arrival, Unexpected::Stored { envelope, payload: stored });
+            }
+            None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
+            None if envelope.kind == Kind::GROUP => {
+                let noted = self.groups.note(peer, payload);
+                self.groups.take(&mut *self.device, peer, noted);
+                self.pass_on();
+            }
+            None if envelope.kind == Kind::ANSWER => {
+                answered(&mut self.ops, peer, &envelope, payload);
+            }
+            None => self.take_request(),
+        }
+    }
+
+    /// The device's current event is a message for which there was too little room.
+    #[cold]
+    fn end_truncated(&mut self, slot: u32, room: usize) {
+        let Event::Message { peer, envelope, payload } = self.device.event() else { return };
+        let status = Status { source: peer.0, envelope, len: payload.len() };
+        self.ops.end(slot, Err(Error::Truncated { status, room }));
     }
 
     fn take_announced(&mut self, peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket) {

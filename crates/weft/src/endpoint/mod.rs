@@ -148,7 +148,9 @@ impl Endpoint {
     /// # Errors
     /// [`Error::NoLinks`].
     pub fn welcome(&self) -> Result<(), Error> {
-        self.station.lock().device.welcome()
+        let mut work = self.station.lock();
+        work.timed = true;
+        work.device.welcome()
     }
 
     /// Several steps under one lock, for boundaries to other interfaces. Not to be called within

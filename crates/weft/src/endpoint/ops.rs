@@ -106,6 +106,19 @@ pub(super) struct Op {
     pub(super) until: Until,
 }
 
+impl Op {
+    /// Goes from a state that owns nothing to another. (An assignment would call the old one's
+    /// destructor, and move the new one there a moment after it was written: see `Envelope`.)
+    #[inline(always)]
+    pub(super) fn go_to(&mut self, state: State) {
+        debug_assert!(!matches!(
+            self.state,
+            State::Many(_) | State::Landing(_) | State::Collective(_) | State::Ended(Err(_))
+        ));
+        std::mem::forget(std::mem::replace(&mut self.state, state));
+    }
+}
+
 /// A slab of operations: a slot is used again, under another generation, when its operation's end
 /// has been told.
 #[derive(Default)]
@@ -114,7 +127,7 @@ pub(super) struct Ops {
     free: Option<u32>,
     live: usize,
     /// For the endpoint's boundary, oldest first.
-    pub(super) occurrences: VecDeque<Occurrence>,
+    pub(super) occurrences: Vec<Occurrence>,
     /// For collective operations, oldest first.
     pub(super) parts: VecDeque<PartEnd>,
     /// For windows: sends of their memory, and whether they have ended well.
@@ -125,24 +138,44 @@ pub(super) struct Ops {
 
 impl Ops {
     /// A new operation.
-    #[inline]
     pub(super) fn insert(&mut self, state: State, peer: PeerId, buf: Buf) -> u32 {
-        self.live += 1;
-        let Some(slot) = self.free else {
-            let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 operations");
-            let owner = Owner::Request;
-            self.slots.push(Op { state, generation: 0, peer, buf, owner, until: Until::Free });
-            return slot;
-        };
-        let op = &mut self.slots[slot as usize];
-        let State::Free(next) = std::mem::replace(&mut op.state, state) else {
-            unreachable!("the free list holds free slots")
-        };
-        self.free = next;
+        let slot = self.insert_receive(|| buf, Owner::Request);
+        let op = self.at(slot);
         op.peer = peer;
-        op.buf = buf;
-        op.owner = Owner::Request;
+        op.go_to(state);
+        slot
+    }
+
+    /// A new operation that waits, of no peer's, as a receive begins. Its memory is asked for last,
+    /// and so is made where it is kept: see [`Op::go_to`].
+    #[inline(always)]
+    pub(super) fn insert_receive(&mut self, memory: impl FnOnce() -> Buf, owner: Owner) -> u32 {
+        self.live += 1;
+        let slot = self.free.unwrap_or_else(|| self.grow());
+        let op = &mut self.slots[slot as usize];
+        let State::Free(next) = op.state else { unreachable!("the free list holds free slots") };
+        self.free = next;
+        op.go_to(State::Waiting);
+        op.peer = PeerId(u32::MAX);
+        op.owner = owner;
         op.until = Until::Free;
+        debug_assert!(op.buf.is_empty() && !op.buf.is_owned(), "a free slot has no memory");
+        std::mem::forget(std::mem::replace(&mut op.buf, memory()));
+        slot
+    }
+
+    /// One more slot, free.
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 operations");
+        self.slots.push(Op {
+            state: State::Free(None),
+            generation: 0,
+            peer: PeerId(u32::MAX),
+            buf: Buf::empty(),
+            owner: Owner::Nobody,
+            until: Until::Free,
+        });
         slot
     }
 
@@ -217,7 +250,7 @@ impl Ops {
     #[inline]
     pub(super) fn tell(&mut self, occurrence: Occurrence) {
         self.ends = self.ends.wrapping_add(1);
-        self.occurrences.push_back(occurrence);
+        self.occurrences.push(occurrence);
     }
 
     /// Says who is to be told of an end that has come already.

@@ -43,6 +43,9 @@ const EVENTS_MAX: usize = 64;
 /// with all what it does between two calls, and that may be much: MPICH gives its processor away.
 const AWAITED_MAX: u32 = 8;
 
+/// Messages of so many bytes are never announced for their length: no device is asked.
+const ALWAYS_EAGER: usize = 64;
+
 /// Calls between two looks at the clock where nothing goes by it closely. The tender looks itself
 /// where the program makes no call for some milliseconds.
 const CALLS_PER_LOOK: u32 = 8;
@@ -99,6 +102,8 @@ pub(super) struct EndpointWork {
     /// The time at the last look at the clock, and calls to [`EndpointWork::time`].
     looked_ns: u64,
     calls: u32,
+    /// Whether the device went closely by the clock then, or may do so by now.
+    pub(super) timed: bool,
 }
 
 impl EndpointWork {
@@ -132,6 +137,7 @@ impl EndpointWork {
             unpolled: 0,
             looked_ns: now_ns(),
             calls: 0,
+            timed: true,
         };
         for early in early {
             if let Early::Message { peer, envelope, payload } = &early
@@ -164,14 +170,24 @@ impl EndpointWork {
     /// Whether a message of `len` bytes to `peer` is announced, and its payload pulled.
     #[inline]
     pub(super) fn announces(&self, peer: PeerId, len: usize) -> bool {
-        len > self.device.eager_limit(peer)
+        len > ALWAYS_EAGER && len > self.device.eager_limit(peer)
     }
 
     /// Starts a receive.
     #[inline]
     pub(super) fn receive(&mut self, want: Want, buf: Buf, owner: Owner) -> u32 {
-        let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), buf);
-        self.ops.at(slot).owner = owner;
+        self.receive_into(want, || buf, owner)
+    }
+
+    /// As [`EndpointWork::receive`], into memory that is made where it is kept.
+    #[inline(always)]
+    pub(super) fn receive_into(
+        &mut self,
+        want: Want,
+        memory: impl FnOnce() -> Buf,
+        owner: Owner,
+    ) -> u32 {
+        let slot = self.ops.insert_receive(memory, owner);
         if self.dead.is_empty() {
             self.post(want, slot)
         } else {
@@ -196,7 +212,7 @@ impl EndpointWork {
         let source = want.source;
         match self.matcher.post(want, slot) {
             Ok(posted) => {
-                self.ops.at(slot).state = State::Posted(posted);
+                self.ops.at(slot).go_to(State::Posted(posted));
                 self.awaits(source);
             }
             Err(Met { arrival, message, .. }) => self.deliver(slot, arrival.source, message),
@@ -298,9 +314,11 @@ impl EndpointWork {
     #[inline]
     pub(super) fn time(&mut self) -> u64 {
         self.calls = self.calls.wrapping_add(1);
-        let close = self.groups.next_ns != u64::MAX || self.device.is_timed();
+        let close = self.timed || self.groups.next_ns != u64::MAX;
         if close || self.calls.is_multiple_of(CALLS_PER_LOOK) {
             self.looked_ns = now_ns();
+            // Asked no more often, for it takes several calls.
+            self.timed = self.device.is_timed();
         }
         self.looked_ns
     }

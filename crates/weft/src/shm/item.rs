@@ -1,7 +1,7 @@
 //! What the items of a ring mean.
 
 use weft_ring::Head;
-use weft_wire::{Envelope, Kind};
+use weft_wire::Envelope;
 
 /// A message; the head is its envelope.
 pub(super) const MESSAGE: u8 = 1;
@@ -24,18 +24,15 @@ pub(super) const BYE: u8 = 6;
 /// An envelope as a ring's head.
 #[inline]
 pub(super) fn head(e: &Envelope) -> Head {
-    let rest = u64::from(e.kind.0) | u64::from(e.flags) << 8 | u64::from(e.channel) << 16;
-    // In another order than an envelope's: else two of the words would be moved as one vector, and
-    // wait until the store buffer has drained, as they were written one by one a moment ago.
-    Head(e.tag, rest, e.data)
+    let (tag, rest, data) = e.words();
+    Head(tag, rest.into(), data)
 }
 
 /// A ring's head as an envelope.
 #[inline]
 pub(super) fn envelope(h: Head) -> Envelope {
     let Head(tag, rest, data) = h;
-    let (kind, flags, channel) = (Kind(rest as u8), (rest >> 8) as u8, (rest >> 16) as u16);
-    Envelope { tag, data, kind, flags, channel }
+    Envelope::from_words(tag, rest as u32, data)
 }
 
 /// Names an announcement between two processes: the sender's place for it, and which use of that
@@ -121,6 +118,8 @@ impl Announcement {
 
 #[cfg(test)]
 mod tests {
+    use weft_wire::Kind;
+
     use super::*;
 
     #[test]
