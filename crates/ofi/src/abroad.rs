@@ -5,7 +5,8 @@
 //! from the first such address on, all endpoints of the process are to be found. And it may be
 //! called before it has been given any (Open MPI 4 gives an endpoint the addresses of those that it
 //! sends to): where the launcher has said that there are other nodes, endpoints are to be found
-//! from the beginning.
+//! from the beginning. Endpoints that are asleep ([`Live::wake`]) are left alone until they wake
+//! up.
 
 use std::sync::{Mutex, PoisonError, Weak};
 
@@ -51,10 +52,24 @@ pub fn named(own: Option<[u8; weft_wire::ADDRESS_LEN]>, other: &[u8]) {
     endpoints.iter().for_each(welcome);
 }
 
+/// An endpoint that was asleep is awake.
+pub fn woken(live: &Live) {
+    let known = ABROAD.lock().unwrap_or_else(PoisonError::into_inner).known;
+    if known {
+        open(live);
+    }
+}
+
 fn welcome(endpoint: &Weak<Live>) {
     if let Some(live) = endpoint.upgrade()
-        && let Err(error) = live.endpoint.welcome()
+        && !live.is_asleep()
     {
+        open(&live);
+    }
+}
+
+fn open(live: &Live) {
+    if let Err(error) = live.endpoint.welcome() {
         // Its own first peer on another node meets the same error, and is told.
         log(Level::Info, Part::EpCtrl, format_args!("{error}"));
     }

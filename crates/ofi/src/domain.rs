@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use weft::context::ContextOptions;
@@ -34,6 +35,8 @@ pub struct Shared {
     pub key: JobKey,
     /// The registered memory.
     pub windows: Arc<Windows>,
+    /// Whether any of it was ever for peers.
+    pub served: AtomicBool,
     /// The endpoints, as long as they are open.
     pub endpoints: Mutex<Vec<Weak<Live>>>,
     /// Counters of what peers do with a region, by its key.
@@ -55,6 +58,18 @@ impl Shared {
         let mut all = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|live| live.strong_count() > 0);
         all.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether peers may use memory that is or was registered here.
+    pub fn has_windows(&self) -> bool {
+        self.served.load(Ordering::Acquire)
+    }
+
+    /// Memory has been registered that peers may use: all endpoints serve it.
+    pub fn serve(&self) {
+        if !self.served.swap(true, Ordering::AcqRel) {
+            self.open_endpoints().iter().for_each(|live| live.wake());
+        }
     }
 
     /// The counters of regions.
@@ -139,6 +154,7 @@ pub fn open(
         options,
         key,
         windows: Arc::default(),
+        served: AtomicBool::new(false),
         endpoints: Mutex::default(),
         region_counters: Mutex::default(),
         watching: Mutex::default(),

@@ -73,6 +73,9 @@ unsafe fn register(
         Rights { get: wish.access & FI_REMOTE_READ != 0, put: wish.access & FI_REMOTE_WRITE != 0 };
     let wanted = (!domain.own_keys).then_some(wish.key);
     let key = domain.windows.open(wanted, &buf, rights, base).map_err(|_| Fail::KEY)?;
+    if rights.get || rights.put {
+        domain.serve();
+    }
     let new =
         fid_mr { fid: head(FI_CLASS_MR, wish.context, &OPS), mem_desc: std::ptr::null_mut(), key };
     let new = give(Mr { handle: new, domain: Arc::clone(domain) });

@@ -10,6 +10,7 @@ mod joint;
 mod links;
 mod long_frames;
 mod mpi;
+mod mpi_asleep;
 mod mpi_collectives;
 mod mpi_refused;
 mod mpi_yields;

@@ -104,7 +104,8 @@ pub fn open(
     if unsafe { info.ep_attr.as_ref() }.is_some_and(|attr| attr.type_ != FI_EP_RDM) {
         return Err(Fail::NO_SYS);
     }
-    let live = Live::new(domain).map_err(|error| {
+    let messages = FI_MSG | FI_TAGGED | FI_COLLECTIVE;
+    let live = Live::new(domain, info.caps != 0 && info.caps & messages == 0).map_err(|error| {
         log(Level::Warn, Part::EpCtrl, format_args!("{error}"));
         Fail::from(error)
     })?;
@@ -114,6 +115,10 @@ pub fn open(
     let mut open = domain.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
     open.push(Arc::downgrade(&live));
     drop(open);
+    if domain.has_windows() {
+        // Since it was made, perhaps.
+        live.wake();
+    }
     let handle = fid_ep {
         fid: head(FI_CLASS_EP, context, &OPS),
         ops: table(&EP_OPS),
