@@ -51,8 +51,8 @@ doc: ## the library's documentation, in target/doc
 fuzz: ## every fuzz harness for FUZZ_S seconds with fresh random input
 	@scripts/fuzz.sh $(FUZZ_S)
 
-loom: ## every interleaving of the rings and doorbells
-	RUSTFLAGS="--cfg loom" cargo test --target-dir target/loom -p weft-ring --release --test loom
+loom: ## every interleaving of rings, doorbells and the lock
+	RUSTFLAGS="--cfg loom" cargo test --target-dir target/loom -p weft-ring -p weft-sys --release --test loom
 
 miri: ## wire, ring and matching under Miri, which finds undefined behaviour (nightly toolchain)
 	@scripts/miri.sh

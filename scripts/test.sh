@@ -35,7 +35,7 @@ quiet() {
 }
 
 models() {
-    RUSTFLAGS="--cfg loom" cargo test --target-dir "$target/loom" -p weft-ring --release --test loom
+    RUSTFLAGS="--cfg loom" cargo test --target-dir "$target/loom" -p weft-ring -p weft-sys --release --test loom
 }
 # Says that a step is left out for want of a tool that not every machine can have. That is no test
 # skipped: what the step looks at is tested here in other ways.
@@ -61,7 +61,7 @@ step "clippy" cargo clippy --workspace --all-targets -- -D warnings
 # These are no test's dependency, but MPI programs in tests load them.
 step "libraries for MPI" cargo build -p weft-ofi -p weft-mpi
 step "tests" cargo test --workspace --no-fail-fast -- --show-output
-step "models of rings and doorbells (loom)" models
+step "models of rings, doorbells and the lock (loom)" models
 step "aarch64" aarch64
 step "documentation" docs
 

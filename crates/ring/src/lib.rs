@@ -33,9 +33,6 @@
 //! A **board** ([`Board`]) is two words in lines of their own, by which many processes hold
 //! barriers.
 //!
-//! A **biased lock** ([`BiasedLock`]) is for threads of one process: the state that works on all
-//! this is locked by it.
-//!
 //! # Trust
 //! The other process may write anything at any time. Every control word is read once, and each
 //! length and position is checked before use; nonsense ends in [`RingError::Corrupt`]. A payload is
@@ -45,7 +42,6 @@
 //! This crate makes no system call and needs no operating system; `sys` has futexes and mappings.
 
 mod bell;
-mod biased;
 mod blocks;
 mod board;
 mod consumer;
@@ -59,7 +55,6 @@ mod turn;
 mod words;
 
 pub use bell::{Bell, Sleep};
-pub use biased::{Biased, BiasedLock, Surroundings};
 pub use blocks::Blocks;
 pub use board::Board;
 pub use consumer::{Consumer, Item};

@@ -4,8 +4,8 @@
 
 use loom::thread;
 use weft_ring::{
-    Bell, BiasedLock, Blocks, Board, Consumer, Duplex, Geometry, Head, Memory, Pace, Producer,
-    Refused, Sleep, Surroundings, Turn,
+    Bell, Blocks, Board, Consumer, Duplex, Geometry, Head, Memory, Pace, Producer, Refused, Sleep,
+    Turn,
 };
 
 fn pair() -> (Producer, Consumer) {
@@ -364,78 +364,5 @@ fn a_board_of_two_lets_both_go_or_nobody() {
             let woken = other_left && found == Some(Sleep::Futex);
             assert!(left || woken, "nobody wakes the sleeper");
         }
-    });
-}
-
-/// Each thread of a model has another number; both barriers are full ones, of which loom knows.
-struct Numbers;
-
-loom::thread_local! {
-    static NUMBER: std::cell::Cell<usize> = std::cell::Cell::new(8);
-}
-
-impl Surroundings for Numbers {
-    fn thread() -> usize {
-        NUMBER.with(|number| number.get())
-    }
-
-    fn light_barrier() {
-        loom::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-    }
-
-    fn heavy_barrier() {
-        loom::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-    }
-
-    fn wait(_round: u32) {
-        thread::yield_now();
-    }
-}
-
-type Locked = loom::sync::Arc<BiasedLock<loom::cell::UnsafeCell<u32>, Numbers>>;
-
-/// Loom sees if two are inside at once.
-fn add_inside(lock: &Locked) {
-    // SAFETY: the lock makes this access the only one.
-    lock.lock().with_mut(|value| unsafe { *value += 1 });
-}
-
-#[test]
-fn one_at_a_time_has_a_biased_lock() {
-    model(|| {
-        let lock: Locked = loom::sync::Arc::new(BiasedLock::new(Default::default(), false));
-        add_inside(&lock);
-        let other = lock.clone();
-        let other = thread::spawn(move || {
-            NUMBER.with(|number| number.set(16));
-            add_inside(&other);
-        });
-        add_inside(&lock);
-        other.join().unwrap();
-        // SAFETY: as above.
-        lock.lock().with(|value| assert_eq!(unsafe { *value }, 3));
-    });
-}
-
-#[test]
-fn who_tries_a_biased_lock_is_inside_alone_or_not_at_all() {
-    model(|| {
-        let lock: Locked = loom::sync::Arc::new(BiasedLock::new(Default::default(), false));
-        add_inside(&lock);
-        let other = lock.clone();
-        let other = thread::spawn(move || {
-            NUMBER.with(|number| number.set(16));
-            let inside = other.try_lock();
-            // SAFETY: as above.
-            inside.map_or(0, |cell| {
-                cell.with_mut(|value| unsafe { *value += 1 });
-                1
-            })
-        });
-        add_inside(&lock);
-        add_inside(&lock);
-        let tried = other.join().unwrap();
-        // SAFETY: as above.
-        lock.lock().with(|value| assert_eq!(unsafe { *value }, 3 + tried));
     });
 }

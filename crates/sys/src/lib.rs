@@ -2,6 +2,7 @@
 //! project's `unsafe` code. A module per thing the kernel offers; no module knows what Weft is for.
 
 pub mod barrier;
+pub mod biased;
 pub mod buf;
 pub mod clock;
 pub mod cma;

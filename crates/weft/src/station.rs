@@ -1,15 +1,12 @@
 //! The station: the lock around a context's state, polite waiting on it, and the tender thread that
 //! makes progress while the program does something else.
 
-mod threads;
-
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use weft_ring::{Biased, BiasedLock};
-use weft_sys::barrier;
+use weft_sys::biased::{Biased, BiasedLock};
 use weft_sys::clock::now_ns;
 use weft_sys::cpu;
 use weft_sys::watch::{Waker, Watch};
@@ -17,7 +14,6 @@ use weft_sys::watch::{Waker, Watch};
 use crate::device::{Device, Pulse, Wake};
 use crate::error::Error;
 use crate::patience::{CROWDED_POLLS, Next, Patience};
-use threads::Threads;
 
 /// How often the tender looks whether the program still makes calls.
 const TICK_NS: u64 = 5_000_000;
@@ -96,7 +92,7 @@ enum Phase {
 
 /// The state that the program and its tender both see without the lock.
 struct Shared<W> {
-    work: BiasedLock<W, Threads>,
+    work: BiasedLock<W>,
     /// Counts the program's calls. Not exact when threads call at once; it only has to move.
     calls: AtomicU64,
     phase: AtomicU8,
@@ -179,7 +175,7 @@ impl<W: Work> Station<W> {
         let pulse = work.device().pulse();
         let (sleeper, _) = Sleeper::new()?;
         let shared = Arc::new(Shared {
-            work: BiasedLock::new(work, !barrier::register()),
+            work: BiasedLock::new(work),
             calls: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Awake as u8),
             left_at: AtomicU64::new(u64::MAX),

@@ -1,48 +1,18 @@
-//! The biased lock, by threads as they come. `loom.rs` has all orders of small runs.
-#![cfg(not(loom))]
+//! The lock, by threads as they come. `tests/loom.rs` has all orders of small runs.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use weft_ring::{BiasedLock, Surroundings};
+use super::*;
 
 /// More than anybody needs to get the bias.
 const OFTEN: u32 = 100_000;
 
-thread_local! {
-    static HERE: u64 = const { 0 };
-    static BARRIERS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Full barriers on both sides, which is more than the lock asks for.
-struct Fences;
-
-impl Surroundings for Fences {
-    fn thread() -> usize {
-        HERE.with(|here| std::ptr::from_ref(here).addr())
-    }
-
-    fn light_barrier() {
-        fence(Ordering::SeqCst);
-    }
-
-    fn heavy_barrier() {
-        BARRIERS.set(BARRIERS.get() + 1);
-        fence(Ordering::SeqCst);
-    }
-
-    fn wait(_round: u32) {
-        thread::yield_now();
-    }
-}
-
-type Lock<T> = Arc<BiasedLock<T, Fences>>;
+type Lock<T> = Arc<BiasedLock<T>>;
 
 fn new<T>(value: T) -> Lock<T> {
-    Arc::new(BiasedLock::new(value, false))
+    Arc::new(BiasedLock::new(value))
 }
 
 /// Gives the calling thread the bias.
@@ -53,7 +23,7 @@ fn take_often(lock: &Lock<u64>) {
 #[test]
 fn all_that_threads_do_inside_is_there() {
     for plain in [false, true] {
-        let lock: Lock<u64> = Arc::new(BiasedLock::new(0, plain));
+        let lock: Lock<u64> = Arc::new(BiasedLock::with(0, plain));
         let begun = Arc::new(AtomicU32::new(0));
         // More of them than can have a bias. One comes now and then, as a tender does.
         let busy = (0..12).map(|_| {
@@ -101,21 +71,40 @@ fn biases_that_come_one_after_the_other_are_exclusive() {
     assert_eq!(*lock.lock(), 20 * (2 * u64::from(OFTEN) + 1));
 }
 
+fn bias<T>(lock: &Lock<T>) -> usize {
+    lock.bias.load(Ordering::Relaxed)
+}
+
 #[test]
-fn who_has_the_bias_needs_no_barrier() {
+fn who_comes_often_has_the_bias_and_who_tries_takes_it_away() {
     let lock = new(0);
-    take_often(&lock);
-    assert_eq!(BARRIERS.get(), 0);
-    thread::scope(|scope| {
-        let other = || {
-            drop(lock.try_lock().expect("nobody is inside"));
-            drop(lock.try_lock().expect("nobody is inside"));
-            BARRIERS.get()
-        };
-        assert_eq!(scope.spawn(other).join().unwrap(), 1, "the bias is taken away once");
-    });
-    take_often(&lock);
-    assert_eq!(BARRIERS.get(), 0, "and got again without one");
+    for _ in 0..20 {
+        take_often(&lock);
+        // Where the kernel has no such barriers the others alone say something.
+        assert!(!threads::have_barriers() || bias(&lock) & !(SEATS - 1) == number());
+        thread::scope(|scope| {
+            let other = || drop(lock.try_lock().expect("nobody is inside"));
+            scope.spawn(other).join().unwrap();
+        });
+        assert_eq!(bias(&lock), 0);
+        drop(lock.lock());
+        assert!(!threads::have_barriers() || bias(&lock) != 0, "it has come back");
+    }
+}
+
+#[test]
+fn threads_that_take_turns_soon_leave_the_bias_alone() {
+    let lock = new(0);
+    for round in 0..100 {
+        take_often(&lock);
+        let had = bias(&lock);
+        thread::scope(|scope| {
+            scope.spawn(|| (0..STREAK).for_each(|_| drop(lock.lock()))).join().unwrap();
+        });
+        assert_eq!(bias(&lock), 0, "{round}: {had:x}");
+    }
+    let wanted = lock.queue.lock().unwrap().wanted;
+    assert!(!threads::have_barriers() || wanted == STREAK_MAX, "{wanted}");
 }
 
 #[test]
@@ -132,16 +121,10 @@ fn who_only_tries_leaves_alone_who_is_inside() {
 }
 
 #[test]
-fn a_plain_lock_has_no_barrier_executed() {
-    let lock: Lock<u64> = Arc::new(BiasedLock::new(0, true));
+fn a_plain_lock_gives_nobody_the_bias() {
+    let lock: Lock<u64> = Arc::new(BiasedLock::with(0, true));
     take_often(&lock);
-    thread::scope(|scope| {
-        let other = || {
-            take_often(&lock);
-            BARRIERS.get()
-        };
-        assert_eq!(scope.spawn(other).join().unwrap(), 0);
-    });
+    assert_eq!(bias(&lock), 0);
     drop(lock.try_lock().expect("nobody is inside"));
 }
 

@@ -11,11 +11,19 @@
 //! OOPSLA 2002) with the asymmetric barriers of `membarrier(2)`.
 
 use std::cell::UnsafeCell;
-use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
 
-use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
+
+use threads::{heavy_barrier, light_barrier, number, pause};
 
 /// So many threads of a process may have the bias, one after the other. A seat is never given to
 /// another thread: its former owner could be about to take it.
@@ -26,24 +34,8 @@ const SEATS: usize = 8;
 const STREAK: u32 = if cfg!(loom) { 1 } else { 16 };
 const STREAK_MAX: u32 = 1 << 16;
 
-/// What a biased lock needs of its surroundings.
-pub trait Surroundings {
-    /// A number for the calling thread, other than 0, which no other living thread has; its lowest
-    /// three bits are 0.
-    fn thread() -> usize;
-
-    /// Keeps the compiler from moving accesses to memory across.
-    fn light_barrier();
-
-    /// A full barrier on every processor that runs a thread of this process.
-    fn heavy_barrier();
-
-    /// The calling thread waits for another one, for the `round`th time in a row.
-    fn wait(round: u32);
-}
-
 /// See the module's page.
-pub struct BiasedLock<T, S> {
+pub struct BiasedLock<T> {
     /// Who has the bias: its thread's number, and that of its seat in the lowest bits; 0: nobody.
     bias: AtomicUsize,
     /// Whether the thread of each seat is inside, or about to see that it has lost the bias.
@@ -51,13 +43,12 @@ pub struct BiasedLock<T, S> {
     /// Held by whoever is inside without the bias, or changes it.
     queue: Mutex<Queue>,
     value: UnsafeCell<T>,
-    surroundings: PhantomData<fn() -> S>,
 }
 
 // SAFETY: the value is reached through a guard alone, of which there is one at a time.
-unsafe impl<T: Send, S> Sync for BiasedLock<T, S> {}
+unsafe impl<T: Send> Sync for BiasedLock<T> {}
 // SAFETY: as a lock around a value.
-unsafe impl<T: Send, S> Send for BiasedLock<T, S> {}
+unsafe impl<T: Send> Send for BiasedLock<T> {}
 
 /// Who takes the lock without the bias.
 struct Queue {
@@ -93,7 +84,7 @@ impl Queue {
 
 enum Held<'a> {
     Seat(&'a AtomicU32),
-    Queue(MutexGuard<'a, Queue>),
+    Queue { _queue: MutexGuard<'a, Queue> },
 }
 
 /// The value of a lock that is taken, until it is dropped.
@@ -102,16 +93,20 @@ pub struct Biased<'a, T> {
     held: Held<'a>,
 }
 
-impl<T, S: Surroundings> BiasedLock<T, S> {
-    /// A lock around `value`; an ordinary one (`plain`) where there is no heavy barrier.
-    pub fn new(value: T, plain: bool) -> BiasedLock<T, S> {
+impl<T> BiasedLock<T> {
+    /// A lock around `value`; an ordinary one where the kernel has no such barriers. For the first
+    /// in a process this takes milliseconds, if it has several threads already.
+    pub fn new(value: T) -> BiasedLock<T> {
+        BiasedLock::with(value, !threads::have_barriers())
+    }
+
+    fn with(value: T, plain: bool) -> BiasedLock<T> {
         let queue = Queue { plain, owners: [0; SEATS], last: 0, streak: 0, wanted: STREAK };
         BiasedLock {
             bias: AtomicUsize::new(0),
             seats: std::array::from_fn(|_| AtomicU32::new(0)),
             queue: Mutex::new(queue),
             value: UnsafeCell::new(value),
-            surroundings: PhantomData,
         }
     }
 
@@ -121,12 +116,12 @@ impl<T, S: Surroundings> BiasedLock<T, S> {
     /// If this thread has it already, as far as that is known: it would wait for ever.
     #[inline]
     pub fn lock(&self) -> Biased<'_, T> {
-        let (thread, bias) = (S::thread(), self.bias.load(Ordering::Relaxed));
+        let (thread, bias) = (number(), self.bias.load(Ordering::Relaxed));
         if bias & !(SEATS - 1) == thread {
             let seat = &self.seats[bias & (SEATS - 1)];
             assert!(seat.load(Ordering::Relaxed) == 0, "a lock is taken twice by one thread");
             seat.store(1, Ordering::Relaxed);
-            S::light_barrier();
+            light_barrier();
             if self.bias.load(Ordering::Relaxed) == bias {
                 return Biased { value: &self.value, held: Held::Seat(seat) };
             }
@@ -146,13 +141,13 @@ impl<T, S: Surroundings> BiasedLock<T, S> {
         self.take_bias(bias);
         let mut round = 0;
         while !self.is_free(bias) {
-            S::wait(round);
+            pause(round);
             round += 1;
         }
         match queue.came(thread) {
             // Others who come find the seat taken, so the queue may go on.
             Some(bias) => self.sit(bias),
-            None => Biased { value: &self.value, held: Held::Queue(queue) },
+            None => Biased { value: &self.value, held: Held::Queue { _queue: queue } },
         }
     }
 
@@ -173,7 +168,7 @@ impl<T, S: Surroundings> BiasedLock<T, S> {
             self.bias.store(bias, Ordering::Relaxed);
             return None;
         }
-        Some(Biased { value: &self.value, held: Held::Queue(queue) })
+        Some(Biased { value: &self.value, held: Held::Queue { _queue: queue } })
     }
 
     /// The value.
@@ -185,7 +180,7 @@ impl<T, S: Surroundings> BiasedLock<T, S> {
     fn take_bias(&self, bias: usize) {
         if bias != 0 {
             self.bias.store(0, Ordering::Relaxed);
-            S::heavy_barrier();
+            heavy_barrier();
         }
     }
 
@@ -224,10 +219,79 @@ impl<T> DerefMut for Biased<'_, T> {
 impl<T> Drop for Biased<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        match &self.held {
-            Held::Seat(seat) => seat.store(0, Ordering::Release),
-            // Dropped after this.
-            Held::Queue(_queue) => {}
+        if let Held::Seat(seat) = &self.held {
+            seat.store(0, Ordering::Release);
         }
     }
 }
+
+/// What the lock needs of this process's threads.
+#[cfg(not(loom))]
+mod threads {
+    use std::hint::spin_loop;
+    use std::sync::atomic::{Ordering, compiler_fence};
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    pub(super) use crate::barrier::{everywhere as heavy_barrier, register as have_barriers};
+    use crate::cpu;
+    pub(super) use crate::cpu::thread as number;
+
+    /// So many times who waits for the owner looks again at once, and so many times more it gives
+    /// its processor away; then it naps.
+    const SPINS: u32 = 100;
+    const YIELDS: u32 = 10;
+    const NAP: Duration = Duration::from_micros(50);
+
+    /// Keeps the compiler from moving accesses to memory across.
+    #[inline(always)]
+    pub(super) fn light_barrier() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The calling thread waits for another one, for the `round`th time in a row.
+    pub(super) fn pause(round: u32) {
+        match round {
+            0..SPINS => spin_loop(),
+            _ if round < SPINS + YIELDS => cpu::yield_now(),
+            _ => sleep(NAP),
+        }
+    }
+}
+
+/// The same in a model, where both barriers are full ones, of which loom knows.
+#[cfg(loom)]
+mod threads {
+    use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+
+    loom::lazy_static! {
+        static ref NUMBERS: AtomicUsize = AtomicUsize::new(0);
+    }
+
+    loom::thread_local! {
+        static NUMBER: usize = NUMBERS.fetch_add(8, Ordering::Relaxed) + 8;
+    }
+
+    pub(super) fn number() -> usize {
+        NUMBER.with(|number| *number)
+    }
+
+    pub(super) fn have_barriers() -> bool {
+        true
+    }
+
+    pub(super) fn light_barrier() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub(super) fn heavy_barrier() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub(super) fn pause(_round: u32) {
+        loom::thread::yield_now();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
