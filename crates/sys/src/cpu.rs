@@ -70,7 +70,7 @@ pub fn thread() -> usize {
         // SAFETY: the first word of a thread's control block is its own address, by the ABI.
         unsafe {
             std::arch::asm!("mov {}, fs:[0]", out(reg) block,
-                options(nostack, preserves_flags, readonly, pure));
+                options(nostack, preserves_flags, readonly));
         }
         block
     }
@@ -80,7 +80,7 @@ pub fn thread() -> usize {
         // SAFETY: reads the register that says where the thread's control block is.
         unsafe {
             std::arch::asm!("mrs {}, tpidr_el0", out(reg) block,
-                options(nostack, preserves_flags, nomem, pure));
+                options(nostack, preserves_flags, nomem));
         }
         block
     }

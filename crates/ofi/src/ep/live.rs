@@ -203,6 +203,7 @@ impl Live {
     }
 
     /// Whether it is asleep: not to be found by peers.
+    #[inline]
     pub fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Acquire)
     }
