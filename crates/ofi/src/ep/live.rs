@@ -211,7 +211,7 @@ impl Live {
     /// Has it do its part from now on. An endpoint for remote memory alone sleeps until it begins
     /// an operation, or memory is registered that peers may use: its links would be one more that
     /// the kernel offers each frame to. (Open MPI opens one in each process, in case that a window
-    /// is made: 8 bytes there and back between nodes 4.60 us with its links open, 4.26 without.)
+    /// is made: 8 bytes there and back between nodes 4.66 us with its links open, 4.26 without.)
     #[cold]
     pub fn wake(&self) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);

@@ -473,7 +473,7 @@ impl EndpointWork {
             receive,
             failed: None,
         };
-        let slot = self.ops.insert(State::Waiting, PeerId(u32::MAX), work);
+        let slot = self.ops.insert_receive(|| work, Owner::Request);
         let mut running = Box::new(running);
         running.failed = self.collectives.failure(running.team.id).cloned();
         if running.failed.is_some() {

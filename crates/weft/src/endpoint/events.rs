@@ -98,7 +98,7 @@ impl EndpointWork {
     fn end_truncated(&mut self, slot: u32, room: usize) {
         let Event::Message { peer, envelope, payload } = self.device.event() else { return };
         let status = Status { source: peer.0, envelope, len: payload.len() };
-        self.ops.end(slot, Err(Error::Truncated { status, room }));
+        self.ops.end(slot, whole(status, room));
     }
 
     fn take_announced(&mut self, peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket) {

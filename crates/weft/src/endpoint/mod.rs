@@ -440,7 +440,7 @@ impl Endpoint {
         lend(|loans| {
             let request = {
                 let mut work = self.station.lock();
-                let slot = work.ops.insert(State::Waiting, PeerId(u32::MAX), loans.fill(into));
+                let slot = work.ops.insert_receive(|| loans.fill(into), Owner::Request);
                 work.deliver(slot, matched.source, matched.message);
                 request(&mut work, slot)
             };
