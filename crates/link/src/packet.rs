@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_sys::net::{self, Ethtool, Interface};
-use weft_sys::packet::{ETHERNET_HEADER_LEN, FrameSender, PacketConfig, PacketSocket};
-use weft_wire::{Burst, LinkAddr};
+use weft_sys::packet::{ETHERNET_HEADER_LEN, FrameSender, PacketConfig, PacketSocket, STAMP_ROOM};
+use weft_wire::{Burst, LinkAddr, whole_len};
 
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
 use crate::options::{LinkOptions, Wanted};
@@ -65,6 +65,7 @@ impl PacketLink {
             mtu: interface.mtu,
             ring_frames: options.ring_frames,
             groups: &[EVERYONE],
+            whole_len,
         })
         .map_err(failed)?;
         let watch = StateWatch::new(&interface.name)
@@ -198,9 +199,10 @@ impl Link for PacketLink {
         for head in burst.frames_mut().filter_map(|frame| frame.first_chunk_mut()) {
             *head = self.head(to);
         }
-        let (taken, error) = if count == 1 {
+        let len = burst.bytes().len();
+        let (taken, error) = if let Some(frame) = burst.only_mut(STAMP_ROOM) {
             self.counters.send_calls += 1;
-            match self.socket.send(burst.bytes()) {
+            match self.socket.send_stamped(frame, len) {
                 Ok(()) => (1, None),
                 Err(error) => (0, Some(error)),
             }

@@ -24,6 +24,7 @@ pub mod pmix;
 pub mod process;
 mod rx_ring;
 pub mod seccomp;
+mod stamp;
 pub mod tso;
 pub mod udp;
 pub mod unix;

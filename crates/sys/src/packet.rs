@@ -12,7 +12,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::net::sockopt::{self, set};
 use crate::net::{Condition, Sent, StepError, mmsg, step};
-use crate::rx_ring::RxRing;
+use crate::rx_ring::{RxRing, WholeLen};
+use crate::stamp::{self, STAMPED_MAX};
+
+pub use crate::stamp::STAMP_ROOM;
 
 /// Bytes of an Ethernet header: destination, source, EtherType.
 pub const ETHERNET_HEADER_LEN: usize = 14;
@@ -30,6 +33,9 @@ pub struct PacketConfig<'a> {
     pub ring_frames: usize,
     /// Group addresses to receive as well.
     pub groups: &'a [[u8; 6]],
+    /// How long the frame is, its Ethernet header not counted, that these bytes begin with, as it
+    /// says itself; `None`: it does not say. What is behind that is padding.
+    pub whole_len: WholeLen,
 }
 
 /// A packet socket on one interface.
@@ -37,6 +43,8 @@ pub struct PacketConfig<'a> {
 pub struct PacketSocket {
     fd: OwnedFd,
     ring: RxRing,
+    /// Says how long a frame is, if the longest stamped one fits.
+    stamps: Option<WholeLen>,
     damaged: u64,
     dropped: Cell<u64>,
 }
@@ -63,13 +71,14 @@ impl PacketSocket {
         // An improvement that old kernels lack.
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &one);
         let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 1 << 20);
-        let ring =
-            RxRing::map(fd.as_fd(), 0, ETHERNET_HEADER_LEN + config.mtu, config.ring_frames)?;
+        let (bytes, whole_len) = (ETHERNET_HEADER_LEN + config.mtu, Some(config.whole_len));
+        let ring = RxRing::map(fd.as_fd(), 0, bytes, config.ring_frames, whole_len)?;
         for group in config.groups {
             step("joining the group address", join(raw, config.index, *group))?;
         }
         step("binding the packet socket", bind(raw, config.index, config.ethertype))?;
-        Ok(PacketSocket { fd, ring, damaged: 0, dropped: Cell::new(0) })
+        let stamps = whole_len.filter(|_| bytes >= STAMPED_MAX);
+        Ok(PacketSocket { fd, ring, stamps, damaged: 0, dropped: Cell::new(0) })
     }
 
     /// Has the kernel receive from now on only what meets these conditions and is not for another
@@ -116,6 +125,21 @@ impl PacketSocket {
         // Who sends at the same time as the other side has its frame by now.
         self.ring.prefetch_next();
         sent
+    }
+
+    /// As [`PacketSocket::send`], for the first `len` bytes of `frame`, where the memory behind
+    /// them may be written: up to [`STAMP_ROOM`] bytes of it follow a short frame, as padding by
+    /// which the receiver knows 0.1 us sooner that all is there.
+    ///
+    /// # Errors
+    /// As for [`PacketSocket::send`].
+    #[inline]
+    pub fn send_stamped(&self, frame: &mut [u8], len: usize) -> io::Result<()> {
+        // Who receives it is to find out where it ends.
+        let said = self.stamps.and_then(|whole_len| whole_len(frame.get(ETHERNET_HEADER_LEN..)?));
+        let says_so = said.is_some_and(|said| ETHERNET_HEADER_LEN + said == len);
+        let whole = if says_so { stamp::write(frame, len) } else { None };
+        self.send(&frame[..whole.unwrap_or(len)])
     }
 
     /// The sending half once more, for another thread.

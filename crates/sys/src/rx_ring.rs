@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
@@ -12,6 +12,7 @@ use crate::cpu::{self, CACHE_LINE};
 use crate::net::sockopt::set;
 use crate::net::{StepError, step};
 use crate::packet::ETHERNET_HEADER_LEN;
+use crate::stamp::{self, FIRST_WORD, LEAD, STAMPED_MAX, WORDS};
 
 /// Bytes of a longer frame that are fetched when it is found, while its header is looked at
 /// (measured: 5 to 8 % of the time of 1 KiB there and back in MPI, whose receiver copies it):
@@ -27,6 +28,9 @@ const ETHERTYPE_AT: usize = 12;
 /// Looks at a slot's mark between two looks at its status.
 const MARK_LOOKS: u8 = 64;
 
+/// Looks at a short frame whose stamp is not right before its status is looked at.
+const STAMP_LOOKS: u8 = 4;
+
 /// The memory that the kernel is asked for at once. A multiple of every page size.
 const BLOCK_LEN: usize = 64 * 1024;
 
@@ -37,10 +41,13 @@ const OVERHEAD: usize = libc::TPACKET2_HDRLEN + 16;
 /// tag in its Ethernet header, it may be elsewhere: then it is found some looks later.)
 const FRAME_AT: usize = OVERHEAD.next_multiple_of(16) - ETHERNET_HEADER_LEN;
 
-/// A frame that the kernel has handed over.
+/// How many bytes of Weft's these are the beginning of, as they say themselves; `None`: none.
+pub(crate) type WholeLen = fn(&[u8]) -> Option<usize>;
+
+/// A frame that has come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// Where in the ring it begins.
+    /// Where in the ring it begins, or in the copy.
     start: usize,
     /// Bytes of it that are in the ring.
     pub(crate) len: usize,
@@ -62,12 +69,21 @@ pub(crate) struct RxRing {
     in_block: usize,
     /// The frame being looked at.
     current: Option<Slot>,
+    /// Says how long a frame is, where short ones may be taken by their stamp.
+    whole_len: Option<WholeLen>,
+    /// The current frame was taken by its stamp, before the kernel had handed it over: then it is
+    /// in `copy`.
+    early: bool,
+    /// The words that a stamp is about, and it.
+    copy: [u64; WORDS],
     losing: bool,
     /// Where in a slot its mark is: a word with the frame's EtherType, which is never zero once the
     /// kernel has begun to write a frame, and is set to zero before the slot is given back.
     mark_at: usize,
     /// Looks at the mark since a frame was last taken, or the status looked at in vain.
     looks: u8,
+    /// Looks at a frame that were too early for its stamp.
+    stamp_looks: u8,
 }
 
 // SAFETY: the mapping belongs to this value alone (the kernel aside, with which the status words
@@ -85,12 +101,14 @@ impl Drop for RxRing {
 impl RxRing {
     /// Asks for a ring with room for `slots` frames, at least, of which `bytes` each are kept
     /// behind `before` bytes that the kernel writes first, and maps it. The socket is not bound
-    /// yet.
+    /// yet. Given `whole_len`, which only makes sense without such bytes, short frames are taken by
+    /// their stamp.
     pub(crate) fn map(
         fd: BorrowedFd<'_>,
         before: usize,
         bytes: usize,
         slots: usize,
+        whole_len: Option<WholeLen>,
     ) -> Result<RxRing, StepError> {
         let raw = fd.as_raw_fd();
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
@@ -131,9 +149,13 @@ impl RxRing {
             at: 0,
             in_block: 0,
             current: None,
+            whole_len: whole_len.filter(|_| before == 0),
+            early: false,
+            copy: [0; WORDS],
             losing: false,
             mark_at: (FRAME_AT + before + ETHERTYPE_AT) & !3,
             looks: 0,
+            stamp_looks: 0,
         };
         // SAFETY: the mapping that was just made; a child that is forked off has no business in it.
         let forked = unsafe { madvise(ring.memory.as_ptr().cast(), len, Advice::LinuxDontFork) };
@@ -141,14 +163,54 @@ impl RxRing {
         Ok(ring)
     }
 
-    /// Gives the current frame's slot, if there is one, back to the kernel.
+    /// Gives the current frame's slot, if there is one, back to the kernel; `false` where that has
+    /// not handed it over yet.
     #[inline]
-    pub(crate) fn release(&mut self) {
-        if self.current.take().is_some() {
-            self.word(self.at + self.mark_at).store(0, Ordering::Relaxed);
-            self.status(self.at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            (self.at, self.in_block) = self.after(self.at, self.in_block);
+    pub(crate) fn release(&mut self) -> bool {
+        if self.current.is_none() {
+            return true;
         }
+        if self.early {
+            let status = self.status(self.at).load(Ordering::Acquire);
+            if status & libc::TP_STATUS_USER == 0 {
+                return false;
+            }
+            self.losing |= status & libc::TP_STATUS_LOSING != 0;
+            self.early = false;
+        }
+        self.current = None;
+        self.word(self.at + self.mark_at).store(0, Ordering::Relaxed);
+        self.status(self.at).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        (self.at, self.in_block) = self.after(self.at, self.in_block);
+        true
+    }
+
+    /// Whether the frame in the next slot has the right stamp: then it is the current one. `None`:
+    /// there is none, or it is to be taken by its status.
+    ///
+    /// The kernel's word comes 0.1 us after the frame, or later where it has to fetch that line
+    /// once more because somebody looked at it meanwhile.
+    #[inline]
+    fn take_stamped(&mut self) -> Option<bool> {
+        let whole_len = self.whole_len?;
+        if self.word(self.at + self.mark_at).load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.prefetch(self.at + 2 * CACHE_LINE);
+        let words = two_lines(&self.memory, self.len, self.at + FRAME_AT - LEAD);
+        for (copy, word) in self.copy.iter_mut().zip(words) {
+            *copy = word.load(Ordering::Relaxed);
+        }
+        self.copy[0] &= FIRST_WORD;
+        let len = ETHERNET_HEADER_LEN + whole_len(&self.copied()[LEAD + ETHERNET_HEADER_LEN..])?;
+        let at = stamp::place(len)?;
+        if stamp::stamp(&self.copy[..at]) != u64::from_le(self.copy[at]) {
+            self.stamp_looks = self.stamp_looks.saturating_add(1);
+            return (self.stamp_looks < STAMP_LOOKS).then_some(false);
+        }
+        (self.looks, self.stamp_looks, self.early) = (0, 0, true);
+        self.current = Some(Slot { start: LEAD, len, whole: len });
+        Some(true)
     }
 
     /// The status of the slot whose frame comes next, if it may have come.
@@ -189,21 +251,39 @@ impl RxRing {
     /// none has come. No system call.
     #[inline]
     pub(crate) fn advance(&mut self) -> Option<Slot> {
-        self.release();
+        if !self.release() {
+            return None;
+        }
+        if let Some(taken) = self.take_stamped() {
+            return self.current.filter(|_| taken);
+        }
         let status = self.next_status();
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        self.looks = 0;
+        (self.looks, self.stamp_looks) = (0, 0);
         self.losing |= status & libc::TP_STATUS_LOSING != 0;
         let header = self.header(self.at);
         let start = (header.tp_mac as usize).min(self.slot_len);
         let len = (header.tp_snaplen as usize).min(self.slot_len - start);
-        self.current = Some(Slot { start: self.at + start, len, whole: header.tp_len as usize });
+        let slot = Slot { start: self.at + start, len, whole: header.tp_len as usize };
+        self.current = Some(self.without_padding(slot));
         if len > SMALL {
             cpu::prefetch_bytes(self.frame(), FETCHED);
         }
         self.current
+    }
+
+    /// The frame without what a short one is padded with, where that is known.
+    #[inline]
+    fn without_padding(&self, slot: Slot) -> Slot {
+        let Some(whole_len) = self.whole_len.filter(|_| slot.whole <= STAMPED_MAX) else {
+            return slot;
+        };
+        let frame = self.bytes(slot.start, slot.len);
+        let said = frame.get(ETHERNET_HEADER_LEN..).and_then(whole_len);
+        let whole = said.map_or(slot.whole, |len| slot.whole.min(ETHERNET_HEADER_LEN + len));
+        Slot { len: slot.len.min(whole), whole, ..slot }
     }
 
     /// Has the lines come that the next frame will be in, or is.
@@ -225,7 +305,18 @@ impl RxRing {
     /// What the ring has of the current frame; nothing if there is none.
     #[inline]
     pub(crate) fn frame(&self) -> &[u8] {
-        self.current.map_or(&[], |slot| self.bytes(slot.start, slot.len))
+        match self.current {
+            Some(slot) if self.early => &self.copied()[slot.start..slot.start + slot.len],
+            Some(slot) => self.bytes(slot.start, slot.len),
+            None => &[],
+        }
+    }
+
+    /// The copy of what a stamp is about.
+    #[inline]
+    fn copied(&self) -> &[u8] {
+        // SAFETY: these are the bytes of the array, any of which are valid.
+        unsafe { std::slice::from_raw_parts(self.copy.as_ptr().cast(), WORDS * 8) }
     }
 
     /// Whether the kernel has lost frames since this was last asked.
@@ -283,75 +374,16 @@ impl RxRing {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LEN: usize = 4096;
-
-    /// A ring of two slots without a kernel behind it.
-    fn ring() -> RxRing {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let at = std::ptr::null_mut();
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
-        let mapped = unsafe { rustix::mm::mmap_anonymous(at, LEN, access, MapFlags::PRIVATE) };
-        RxRing {
-            memory: NonNull::new(mapped.unwrap().cast()).unwrap(),
-            len: LEN,
-            slot_len: LEN / 2,
-            slots_per_block: 2,
-            block_len: LEN,
-            at: 0,
-            in_block: 0,
-            current: None,
-            losing: false,
-            mark_at: (FRAME_AT + ETHERTYPE_AT) & !3,
-            looks: 0,
-        }
-    }
-
-    /// Writes what the kernel does for a frame of 60 bytes at `start` in the slot at `at`.
-    fn hand_over(ring: &RxRing, at: usize, start: u16) {
-        let header = libc::tpacket2_hdr {
-            tp_status: libc::TP_STATUS_USER,
-            tp_len: 60,
-            tp_snaplen: 60,
-            tp_mac: start,
-            tp_net: start + 14,
-            tp_sec: 1,
-            tp_nsec: 2,
-            tp_vlan_tci: 0,
-            tp_vlan_tpid: 0,
-            tp_padding: [0; 4],
-        };
-        // SAFETY: in bounds and aligned; nobody else has the memory.
-        unsafe { ring.memory.as_ptr().add(at).cast::<libc::tpacket2_hdr>().write(header) };
-    }
-
-    #[test]
-    fn a_frame_whose_mark_is_zero_is_found_some_looks_later_and_can_be_taken() {
-        let mut ring = ring();
-        for at in [0, LEN / 2] {
-            assert!(ring.next_came().is_none() && ring.advance().is_none());
-            hand_over(&ring, at, 128);
-            let looks = (0..MARK_LOOKS).take_while(|_| ring.next_came().is_none()).count();
-            assert!(looks < usize::from(MARK_LOOKS), "it is found");
-            assert_eq!(ring.next_came(), Some((1, 2)), "it stays found");
-            assert_eq!(ring.advance().map(|slot| slot.len), Some(60), "and is taken");
-            ring.release();
-        }
-        assert!((0..=MARK_LOOKS).all(|_| ring.advance().is_none()), "once");
-    }
-
-    #[test]
-    fn a_mark_is_followed_at_once_by_a_look_at_the_status() {
-        let mut ring = ring();
-        ring.word(ring.mark_at).store(1, Ordering::Relaxed);
-        assert!(ring.advance().is_none(), "the kernel still writes");
-        hand_over(&ring, 0, FRAME_AT as u16);
-        assert!(ring.advance().is_some());
-        ring.release();
-        assert_eq!(ring.word(ring.mark_at).load(Ordering::Relaxed), 0);
-        assert!(ring.advance().is_none());
-    }
+/// The words of two cache lines from `at` on in a ring at `memory` of `len` bytes. The kernel may
+/// be writing them.
+#[inline]
+fn two_lines(memory: &NonNull<u8>, len: usize, at: usize) -> &[AtomicU64; WORDS] {
+    assert!(at.is_multiple_of(8) && at + 8 * WORDS <= len, "two lines lie inside the ring");
+    // SAFETY: in bounds and aligned, as was just checked, for the mapping is page-aligned and lives
+    // as long as the ring whose field `memory` is; what the kernel writes meanwhile is read as
+    // single words, and not believed before their stamp is right.
+    unsafe { &*memory.as_ptr().add(at).cast() }
 }
+
+#[cfg(test)]
+mod tests;

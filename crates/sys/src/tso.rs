@@ -100,7 +100,7 @@ impl TsoSocket {
         // not gone round: whatever does that drops what the kernel has to cut itself.
         let _ = set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one);
         let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
-        let ring = RxRing::map(fd.as_fd(), OFFLOAD_LEN, config.at_most, config.ring_frames)?;
+        let ring = RxRing::map(fd.as_fd(), OFFLOAD_LEN, config.at_most, config.ring_frames, None)?;
         for group in config.groups {
             step("joining the group address", packet::join(raw, config.index, *group))?;
         }

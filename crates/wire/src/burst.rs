@@ -145,6 +145,14 @@ impl Burst {
         &mut self.bytes[start..self.len]
     }
 
+    /// The only frame, with its headroom and up to `room` bytes of memory behind it; `None` if
+    /// there is another number of frames.
+    #[inline]
+    pub fn only_mut(&mut self, room: usize) -> Option<&mut [u8]> {
+        let end = (self.len + room).min(self.bytes.len());
+        (self.count == 1).then(|| &mut self.bytes[..end])
+    }
+
     /// Says that the end of the last frame is not in the burst, but where the message lies.
     pub fn lend(&mut self, tail: Tail) {
         self.tail = Some(tail);
@@ -189,6 +197,19 @@ mod tests {
         assert_eq!(burst.bytes()[18], 8);
         assert_eq!((burst.last_mut().len(), burst.last_mut()[0]), (6, 8));
         assert!(burst.extend(1).is_empty(), "it has ended");
+        assert!(burst.only_mut(8).is_none(), "there are two");
+    }
+
+    #[test]
+    fn an_only_frame_is_given_with_the_room_behind_it() {
+        let mut burst = Burst::new(16);
+        burst.reset(LinkAddr::Port(1), 4);
+        assert!(burst.only_mut(8).is_none());
+        burst.space(6).unwrap();
+        burst.push(6);
+        assert_eq!(burst.only_mut(3).map(|frame| frame.len()), Some(13));
+        assert_eq!(burst.only_mut(30).map(|frame| frame.len()), Some(16), "there is no more");
+        assert_eq!(burst.bytes().len(), 10);
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn overhear(lab: &Cluster, node: u32, mut until: impl FnMut()) -> Vec<Vec<u8>> {
             mtu: interface.mtu,
             ring_frames: 4096,
             groups: &[],
+            whole_len: weft_wire::whole_len,
         };
         PacketSocket::open(&config).map_err(|e| e.cause)
     });
