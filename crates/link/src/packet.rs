@@ -1,6 +1,7 @@
 //! The packet link: Ethernet frames of Weft's own EtherType through AF_PACKET with a mapped
 //! receive ring. It answers fastest, needs CAP_NET_RAW, and no IP address. IP traffic on the same
-//! interface goes its usual way.
+//! interface goes its usual way. Behind a short frame goes a word of padding, by which who polls
+//! for it knows that it is whole before the kernel says so.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

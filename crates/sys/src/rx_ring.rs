@@ -28,8 +28,9 @@ const ETHERTYPE_AT: usize = 12;
 /// Looks at a slot's mark between two looks at its status.
 const MARK_LOOKS: u8 = 64;
 
-/// Looks at a short frame whose stamp is not right before its status is looked at.
-const STAMP_LOOKS: u8 = 4;
+/// So many looks at a short frame whose stamp is not right, and its status is looked at: it was too
+/// early once, or there is no stamp, as behind the last of many frames that were sent at once.
+const STAMP_LOOKS: u8 = 2;
 
 /// The memory that the kernel is asked for at once. A multiple of every page size.
 const BLOCK_LEN: usize = 64 * 1024;
