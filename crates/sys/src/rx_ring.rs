@@ -28,10 +28,6 @@ const ETHERTYPE_AT: usize = 12;
 /// Looks at a slot's mark between two looks at its status.
 const MARK_LOOKS: u8 = 64;
 
-/// So many looks at a short frame whose stamp is not right, and its status is looked at: it was too
-/// early once, or there is no stamp, as behind the last of many frames that were sent at once.
-const STAMP_LOOKS: u8 = 2;
-
 /// The memory that the kernel is asked for at once. A multiple of every page size.
 const BLOCK_LEN: usize = 64 * 1024;
 
@@ -83,8 +79,6 @@ pub(crate) struct RxRing {
     mark_at: usize,
     /// Looks at the mark since a frame was last taken, or the status looked at in vain.
     looks: u8,
-    /// Looks at a frame that were too early for its stamp.
-    stamp_looks: u8,
 }
 
 // SAFETY: the mapping belongs to this value alone (the kernel aside, with which the status words
@@ -156,7 +150,6 @@ impl RxRing {
             losing: false,
             mark_at: (FRAME_AT + before + ETHERTYPE_AT) & !3,
             looks: 0,
-            stamp_looks: 0,
         };
         // SAFETY: the mapping that was just made; a child that is forked off has no business in it.
         let forked = unsafe { madvise(ring.memory.as_ptr().cast(), len, Advice::LinuxDontFork) };
@@ -186,13 +179,23 @@ impl RxRing {
         true
     }
 
-    /// Whether the frame in the next slot has the right stamp: then it is the current one. `None`:
-    /// there is none, or it is to be taken by its status.
+    /// Makes the frame in the next slot the current one if it has a right stamp; where not, its
+    /// status tells, of a frame without a stamp as of one that is not whole yet.
     ///
     /// The kernel's word comes 0.1 us after the frame, or later where it has to fetch that line
     /// once more because somebody looked at it meanwhile.
     #[inline]
-    fn take_stamped(&mut self) -> Option<bool> {
+    fn take_stamped(&mut self) -> bool {
+        self.stamped().is_some_and(|len| {
+            (self.looks, self.early) = (0, true);
+            self.current = Some(Slot { start: LEAD, len, whole: len });
+            true
+        })
+    }
+
+    /// Copies what is in the next slot; the length of the frame if it has a right stamp.
+    #[inline]
+    fn stamped(&mut self) -> Option<usize> {
         let whole_len = self.whole_len?;
         if self.word(self.at + self.mark_at).load(Ordering::Relaxed) == 0 {
             return None;
@@ -205,13 +208,7 @@ impl RxRing {
         self.copy[0] &= FIRST_WORD;
         let len = ETHERNET_HEADER_LEN + whole_len(&self.copied()[LEAD + ETHERNET_HEADER_LEN..])?;
         let at = stamp::place(len)?;
-        if stamp::stamp(&self.copy[..at]) != u64::from_le(self.copy[at]) {
-            self.stamp_looks = self.stamp_looks.saturating_add(1);
-            return (self.stamp_looks < STAMP_LOOKS).then_some(false);
-        }
-        (self.looks, self.stamp_looks, self.early) = (0, 0, true);
-        self.current = Some(Slot { start: LEAD, len, whole: len });
-        Some(true)
+        (stamp::stamp(&self.copy[..at]) == u64::from_le(self.copy[at])).then_some(len)
     }
 
     /// The status of the slot whose frame comes next, if it may have come.
@@ -255,14 +252,14 @@ impl RxRing {
         if !self.release() {
             return None;
         }
-        if let Some(taken) = self.take_stamped() {
-            return self.current.filter(|_| taken);
+        if self.take_stamped() {
+            return self.current;
         }
         let status = self.next_status();
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        (self.looks, self.stamp_looks) = (0, 0);
+        self.looks = 0;
         self.losing |= status & libc::TP_STATUS_LOSING != 0;
         let header = self.header(self.at);
         let start = (header.tp_mac as usize).min(self.slot_len);

@@ -25,7 +25,6 @@ fn ring() -> RxRing {
         losing: false,
         mark_at: (FRAME_AT + ETHERTYPE_AT) & !3,
         looks: 0,
-        stamp_looks: 0,
     }
 }
 
