@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::net::sockopt::{self, set};
 use crate::net::{Condition, Sent, StepError, mmsg, step};
-use crate::rx_ring::{RxRing, WholeLen};
+use crate::rx_ring::{RxRing, WholeLen, said_len};
 use crate::stamp::{self, STAMPED_MAX};
 
 pub use crate::stamp::STAMP_ROOM;
@@ -136,9 +136,8 @@ impl PacketSocket {
     #[inline]
     pub fn send_stamped(&self, frame: &mut [u8], len: usize) -> io::Result<()> {
         // Who receives it is to find out where it ends.
-        let said = self.stamps.and_then(|whole_len| whole_len(frame.get(ETHERNET_HEADER_LEN..)?));
-        let says_so = said.is_some_and(|said| ETHERNET_HEADER_LEN + said == len);
-        let whole = if says_so { stamp::write(frame, len) } else { None };
+        let said = self.stamps.and_then(|whole_len| said_len(whole_len, frame));
+        let whole = if said == Some(len) { stamp::write(frame, len) } else { None };
         self.send(&frame[..whole.unwrap_or(len)])
     }
 

@@ -41,6 +41,12 @@ const FRAME_AT: usize = OVERHEAD.next_multiple_of(16) - ETHERNET_HEADER_LEN;
 /// How many bytes of Weft's these are the beginning of, as they say themselves; `None`: none.
 pub(crate) type WholeLen = fn(&[u8]) -> Option<usize>;
 
+/// How long a frame is, its Ethernet header counted, as it says itself.
+#[inline]
+pub(crate) fn said_len(whole_len: WholeLen, frame: &[u8]) -> Option<usize> {
+    frame.get(ETHERNET_HEADER_LEN..).and_then(whole_len).map(|len| ETHERNET_HEADER_LEN + len)
+}
+
 /// A frame that has come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
@@ -206,7 +212,7 @@ impl RxRing {
             *copy = word.load(Ordering::Relaxed);
         }
         self.copy[0] &= FIRST_WORD;
-        let len = ETHERNET_HEADER_LEN + whole_len(&self.copied()[LEAD + ETHERNET_HEADER_LEN..])?;
+        let len = said_len(whole_len, &self.copied()[LEAD..])?;
         let at = stamp::place(len)?;
         (stamp::stamp(&self.copy[..at]) == u64::from_le(self.copy[at])).then_some(len)
     }
@@ -278,9 +284,8 @@ impl RxRing {
         let Some(whole_len) = self.whole_len.filter(|_| slot.whole <= STAMPED_MAX) else {
             return slot;
         };
-        let frame = self.bytes(slot.start, slot.len);
-        let said = frame.get(ETHERNET_HEADER_LEN..).and_then(whole_len);
-        let whole = said.map_or(slot.whole, |len| slot.whole.min(ETHERNET_HEADER_LEN + len));
+        let said = said_len(whole_len, self.bytes(slot.start, slot.len));
+        let whole = said.map_or(slot.whole, |len| slot.whole.min(len));
         Slot { len: slot.len.min(whole), whole, ..slot }
     }
 

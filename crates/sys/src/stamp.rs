@@ -22,15 +22,15 @@ pub(crate) const STAMPED_MAX: usize = WORDS * 8 - LEAD;
 /// Bytes that a stamp takes behind a frame, at most: it begins at a multiple of 8.
 pub const STAMP_ROOM: usize = 15;
 
+/// Leaves of a stamped frame's first word what is the frame's, as words lie in memory.
+pub(crate) const FIRST_WORD: u64 = u64::from_ne_bytes([0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+
 /// Which word of a frame of `len` bytes is its stamp; `None`: it is too long for one.
 #[inline]
 pub(crate) fn place(len: usize) -> Option<usize> {
     let at = (LEAD + len).div_ceil(8);
     (at < WORDS).then_some(at)
 }
-
-/// Leaves of a stamped frame's first word what is the frame's, as words lie in memory.
-pub(crate) const FIRST_WORD: u64 = u64::from_ne_bytes([0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
 
 /// The stamp of these words, as they lie in memory: two chains of multiplications, for one would
 /// take as long again. Each step can be undone, so that a change in one word always changes the

@@ -72,9 +72,15 @@ fn a_mark_is_followed_at_once_by_a_look_at_the_status() {
     assert_eq!(ring.word(ring.mark_at).load(Ordering::Relaxed), 0);
     assert!(ring.advance().is_none());
 }
+
+/// The words that a stamp is about, of the slot at `at`.
+fn words_at(ring: &RxRing, at: usize) -> &[AtomicU64; WORDS] {
+    two_lines(&ring.memory, ring.len, at + FRAME_AT - LEAD)
+}
+
 /// Writes a frame of 14 and `len` bytes as the kernel does before it hands it over.
-fn write_stamped(ring: &RxRing, at: usize, len: u8, fill: u8) -> Vec<u8> {
-    let mut frame = vec![fill; STAMPED_MAX];
+fn write_stamped(ring: &RxRing, at: usize, len: u8) -> Vec<u8> {
+    let mut frame = vec![5; STAMPED_MAX];
     (frame[ETHERNET_HEADER_LEN], frame[ETHERTYPE_AT]) = (len, 1);
     let whole = stamp::write(&mut frame, ETHERNET_HEADER_LEN + usize::from(len)).unwrap();
     let words = words_at(ring, at);
@@ -92,7 +98,7 @@ fn write_stamped(ring: &RxRing, at: usize, len: u8, fill: u8) -> Vec<u8> {
 fn a_stamped_frame_is_taken_at_once_and_its_slot_given_back_when_the_kernel_has_done() {
     let mut ring = ring();
     for (at, len) in [(0, 70), (LEN / 2, 71)] {
-        let frame = write_stamped(&ring, at, len, 5);
+        let frame = write_stamped(&ring, at, len);
         assert_eq!(ring.advance().map(|slot| slot.whole), Some(frame.len()));
         assert_eq!(ring.frame(), frame);
         assert!(ring.advance().is_none(), "the kernel has not handed it over");
@@ -108,7 +114,7 @@ fn a_stamped_frame_is_taken_at_once_and_its_slot_given_back_when_the_kernel_has_
 #[test]
 fn a_half_written_frame_is_not_taken_and_is_by_its_status_in_the_end() {
     let mut ring = ring();
-    let whole = write_stamped(&ring, 0, 70, 5);
+    let whole = write_stamped(&ring, 0, 70);
     let last = words_at(&ring, 0)[8].swap(0, Ordering::Relaxed);
     assert!((0..9).all(|_| ring.advance().is_none()));
     words_at(&ring, 0)[8].store(last, Ordering::Relaxed);
@@ -116,13 +122,9 @@ fn a_half_written_frame_is_not_taken_and_is_by_its_status_in_the_end() {
     hand_over(&ring, 0, FRAME_AT as u16);
     assert!(ring.release());
     // A frame without a right stamp, as from another program, waits for the kernel's word.
-    write_stamped(&ring, LEN / 2, 46, 5);
+    write_stamped(&ring, LEN / 2, 46);
     words_at(&ring, LEN / 2)[3].store(1, Ordering::Relaxed);
     assert!((0..9).all(|_| ring.advance().is_none()));
     hand_over(&ring, LEN / 2, FRAME_AT as u16);
     assert_eq!(ring.advance().map(|slot| slot.len), Some(60), "what says 46 has 60 bytes");
-}
-
-fn words_at(ring: &RxRing, at: usize) -> &[AtomicU64; WORDS] {
-    two_lines(&ring.memory, ring.len, at + FRAME_AT - LEAD)
 }
