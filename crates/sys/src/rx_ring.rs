@@ -25,6 +25,9 @@ const SMALL: usize = CACHE_LINE + CACHE_LINE / 2;
 /// Where in a frame its EtherType lies.
 const ETHERTYPE_AT: usize = 12;
 
+/// Words, from a stamped frame's lead on, in which it says how long it is.
+const HEAD: usize = 6;
+
 /// Looks at a slot's mark between two looks at its status.
 const MARK_LOOKS: u8 = 64;
 
@@ -102,8 +105,8 @@ impl Drop for RxRing {
 impl RxRing {
     /// Asks for a ring with room for `slots` frames, at least, of which `bytes` each are kept
     /// behind `before` bytes that the kernel writes first, and maps it. The socket is not bound
-    /// yet. Given `whole_len`, which only makes sense without such bytes, short frames are taken by
-    /// their stamp.
+    /// yet. Given `whole_len`, short frames are taken by their stamp, if there are no such bytes
+    /// and the longest of them fits.
     pub(crate) fn map(
         fd: BorrowedFd<'_>,
         before: usize,
@@ -150,7 +153,7 @@ impl RxRing {
             at: 0,
             in_block: 0,
             current: None,
-            whole_len: whole_len.filter(|_| before == 0),
+            whole_len: whole_len.filter(|_| before == 0 && bytes >= STAMPED_MAX),
             early: false,
             copy: [0; WORDS],
             losing: false,
@@ -207,13 +210,18 @@ impl RxRing {
             return None;
         }
         self.prefetch(self.at + 2 * CACHE_LINE);
-        let words = two_lines(&self.memory, self.len, self.at + FRAME_AT - LEAD);
-        for (copy, word) in self.copy.iter_mut().zip(words) {
-            *copy = word.load(Ordering::Relaxed);
-        }
+        self.prefetch(self.at + 3 * CACHE_LINE);
+        let words = stamped_words(&self.memory, self.len, self.at + FRAME_AT - LEAD);
+        let copy_of = |copy: &mut [u64], words: &[AtomicU64]| {
+            for (copy, word) in copy.iter_mut().zip(words) {
+                *copy = word.load(Ordering::Relaxed);
+            }
+        };
+        copy_of(&mut self.copy[..HEAD], words);
         self.copy[0] &= FIRST_WORD;
-        let len = said_len(whole_len, &self.copied()[LEAD..])?;
-        let at = stamp::place(len)?;
+        let len = said_len(whole_len, &self.copied()[LEAD..HEAD * 8])?;
+        let at = stamp::place(len).filter(|at| *at >= HEAD)?;
+        copy_of(&mut self.copy[HEAD..=at], &words[HEAD..]);
         (stamp::stamp(&self.copy[..at]) == u64::from_le(self.copy[at])).then_some(len)
     }
 
@@ -377,11 +385,11 @@ impl RxRing {
     }
 }
 
-/// The words of two cache lines from `at` on in a ring at `memory` of `len` bytes. The kernel may
+/// The words of a stamped frame from `at` on in a ring at `memory` of `len` bytes. The kernel may
 /// be writing them.
 #[inline]
-fn two_lines(memory: &NonNull<u8>, len: usize, at: usize) -> &[AtomicU64; WORDS] {
-    assert!(at.is_multiple_of(8) && at + 8 * WORDS <= len, "two lines lie inside the ring");
+fn stamped_words(memory: &NonNull<u8>, len: usize, at: usize) -> &[AtomicU64; WORDS] {
+    assert!(at.is_multiple_of(8) && at + 8 * WORDS <= len, "a slot lies inside the ring");
     // SAFETY: in bounds and aligned, as was just checked, for the mapping is page-aligned and lives
     // as long as the ring whose field `memory` is; what the kernel writes meanwhile is read as
     // single words, and not believed before their stamp is right.

@@ -13,8 +13,8 @@
 /// bytes lies at multiples of 8: so it lies in a receive ring.
 pub(crate) const LEAD: usize = 2;
 
-/// Words of a stamped frame at most, from that lead on and with the stamp: two cache lines.
-pub(crate) const WORDS: usize = 16;
+/// Words of a stamped frame at most, from that lead on and with the stamp: three cache lines.
+pub(crate) const WORDS: usize = 24;
 
 /// The longest stamped frame, bytes, its Ethernet header and the stamp counted.
 pub(crate) const STAMPED_MAX: usize = WORDS * 8 - LEAD;

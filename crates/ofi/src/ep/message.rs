@@ -176,7 +176,7 @@ impl Ep {
             return Err(Fail::BAD_FLAGS);
         }
         let envelope = message.envelope();
-        let copy = (flags & FI_INJECT != 0).then(|| copied(buf)).transpose()?;
+        let copy = is_injected(flags, buf.len())?.then(|| copied(buf));
         self.live.turn(|turn, state| {
             let peer = state.peer(message.number)?;
             state.lookout.sent();
@@ -243,12 +243,21 @@ impl Ep {
     }
 }
 
-/// The bytes of a message that the application may change at once.
-pub fn copied(buf: &Buf) -> Result<Buf, Fail> {
-    if buf.len() > INJECT_MAX {
-        return Err(Fail::SIZE);
+/// Whether the application may change the `len` bytes of an operation at once.
+///
+/// # Errors
+/// When there are too many for that.
+#[inline]
+pub fn is_injected(flags: u64, len: usize) -> Result<bool, Fail> {
+    match flags & FI_INJECT != 0 {
+        true if len > INJECT_MAX => Err(Fail::SIZE),
+        injected => Ok(injected),
     }
+}
+
+/// A copy of these bytes.
+pub fn copied(buf: &Buf) -> Buf {
     let mut copy = vec![0; buf.len()];
     buf.read(0, &mut copy);
-    Ok(Buf::from_vec(copy))
+    Buf::from_vec(copy)
 }

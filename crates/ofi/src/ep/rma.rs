@@ -9,7 +9,7 @@ use weft_sys::buf::Buf;
 
 use super::live::State;
 use super::mark::{Kind, Mark};
-use super::message::{context_of, copied, is_told, memory, pieces};
+use super::message::{context_of, copied, is_injected, is_told, memory, pieces};
 use super::{Ep, status};
 use crate::abi::*;
 use crate::fail::{Fail, post};
@@ -104,10 +104,10 @@ impl Ep {
     }
 
     fn read(&self, transfer: &Transfer, into: &Buf, from: &[fi_rma_iov]) -> Result<(), Fail> {
-        let places = places(into, from)?;
-        self.transfer(transfer, Kind::Read, places.len(), |turn, peer, at, request| {
-            let (buf, spot) = &places[at];
-            turn.get(peer, buf.clone(), *spot, request.share, Some(request.cookie))
+        let mut places = Places::new(into, from)?;
+        self.transfer(transfer, Kind::Read, places.count, |turn, peer, _, request| {
+            let (buf, spot) = places.next();
+            turn.get(peer, buf, spot, request.share, Some(request.cookie))
         })
     }
 
@@ -118,45 +118,60 @@ impl Ep {
         to: &[fi_rma_iov],
         data: Option<u64>,
     ) -> Result<(), Fail> {
-        let copy = (transfer.flags & FI_INJECT != 0).then(|| copied(from)).transpose()?;
-        let places = places(copy.as_ref().unwrap_or(from), to)?;
-        if places.is_empty() && data.is_some() {
+        let injected = is_injected(transfer.flags, from.len())?;
+        let mut places = Places::new(from, to)?;
+        if places.count == 0 && data.is_some() {
             // A word goes with a write to somewhere, be it an empty one.
             return Err(Fail::INVAL);
         }
-        let last = places.len().saturating_sub(1);
-        self.transfer(transfer, Kind::Write, places.len(), |turn, peer, at, request| {
-            let (buf, spot) = &places[at];
+        let last = places.count.saturating_sub(1);
+        self.transfer(transfer, Kind::Write, places.count, |turn, peer, at, request| {
+            let (mut buf, spot) = places.next();
+            if injected && !turn.puts_at_once(peer, buf.len()) {
+                buf = copied(&buf);
+            }
             let along = request.along(data.filter(|_| at == last));
-            turn.put(peer, buf, *spot, along, Some(request.cookie))
+            turn.put(peer, &buf, spot, along, Some(request.cookie))
         })
     }
 }
 
-/// Which local bytes go with which remote ones. Empty pieces count only where there is nothing
-/// else.
-fn places(local: &Buf, remote: &[fi_rma_iov]) -> Result<Vec<(Buf, Spot)>, Fail> {
-    if remote.len() > IOV_MAX {
-        return Err(Fail::INVAL);
+/// Which local bytes go with which remote ones, one pair after the other. Empty pieces count only
+/// where there is nothing else.
+struct Places<'a> {
+    local: &'a Buf,
+    remote: &'a [fi_rma_iov],
+    /// How many there are.
+    count: usize,
+    /// Local bytes of those that have been given.
+    offset: usize,
+}
+
+impl<'a> Places<'a> {
+    fn new(local: &'a Buf, remote: &'a [fi_rma_iov]) -> Result<Places<'a>, Fail> {
+        let total: usize = remote.iter().map(|piece| piece.len).fold(0, usize::saturating_add);
+        if remote.len() > IOV_MAX || total != local.len() {
+            return Err(Fail::INVAL);
+        }
+        let filled = remote.iter().filter(|piece| piece.len > 0).count();
+        let count = if total == 0 { remote.len().min(1) } else { filled };
+        Ok(Places { local, remote, count, offset: 0 })
     }
-    let total: usize = remote.iter().map(|piece| piece.len).fold(0, usize::saturating_add);
-    if total != local.len() {
-        return Err(Fail::INVAL);
+
+    /// The next pair; nothing and nowhere once all have been given.
+    #[inline]
+    fn next(&mut self) -> (Buf, Spot) {
+        while let [piece, rest @ ..] = self.remote {
+            self.remote = rest;
+            if piece.len == 0 && !self.local.is_empty() {
+                continue;
+            }
+            let buf = self.local.range(self.offset, piece.len);
+            self.offset += piece.len;
+            return (buf, Spot { key: piece.key, addr: piece.addr });
+        }
+        (Buf::empty(), Spot { key: u64::MAX, addr: 0 })
     }
-    let spot = |piece: &fi_rma_iov| Spot { key: piece.key, addr: piece.addr };
-    if let [one] = remote {
-        return Ok(vec![(local.clone(), spot(one))]);
-    }
-    let mut offset = 0;
-    let mut places = Vec::with_capacity(remote.len());
-    for piece in remote.iter().filter(|piece| piece.len > 0) {
-        places.push((local.range(offset, piece.len), spot(piece)));
-        offset += piece.len;
-    }
-    if let (true, Some(first)) = (places.is_empty(), remote.first()) {
-        places.push((Buf::empty(), spot(first)));
-    }
-    Ok(places)
 }
 
 fn one(addr: u64, len: usize, key: u64) -> [fi_rma_iov; 1] {

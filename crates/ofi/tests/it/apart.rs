@@ -121,6 +121,35 @@ fn accesses(net: &Net) -> u64 {
     LENS.len() as u64
 }
 
+/// Writes whose bytes change right after the call, more than there is room for at once; `before`
+/// have ended. Gives how many.
+fn injections(net: &Net, before: u64) -> u64 {
+    const EACH: usize = 100;
+    const LENS: [usize; 6] = [1, 8, 500, 3000, 9000, 16_384];
+    let node = &net.nodes[0];
+    let mut window = vec![0u8; EACH * LENS.iter().sum::<usize>()];
+    let mr = net.register(&mut window, ALL, KEY);
+    meet(net, PEER);
+    let mut at = 0;
+    for (len, n) in LENS.into_iter().flat_map(|len| (0..EACH).map(move |n| (len, n))) {
+        let mut bytes = pattern(len, n as u8);
+        posted(op!(node.ep, rma.inject, bytes.as_ptr().cast(), len, PEER, at, KEY));
+        bytes.fill(0xff);
+        at += len as u64;
+    }
+    let count = (LENS.len() * EACH) as u64;
+    net.counts(node.counters[3], before + count);
+    meet(net, PEER);
+    let mut seen = &window[..];
+    for (len, n) in LENS.into_iter().flat_map(|len| (0..EACH).map(move |n| (len, n))) {
+        let (one, rest) = seen.split_at(len);
+        assert!(one == pattern(len, n as u8), "write {n} of {len} bytes");
+        seen = rest;
+    }
+    ok(close(mr));
+    count
+}
+
 /// Sums and swaps in the other's memory. Gives how many of each.
 fn atomics(net: &Net) -> u64 {
     const SUMS: u64 = 50;
@@ -168,16 +197,17 @@ fn perform() {
     meet(&net, PEER);
     let sent = messages(&net) + several(&net) + 1;
     let (accesses, sums) = (accesses(&net), atomics(&net));
-    // `accesses` and `atomics` have met, too.
-    let sent = sent + accesses + 1 + 2;
-    let expected = [sent, sent, accesses + sums, accesses + sums];
+    let injected = injections(&net, accesses + sums);
+    // `accesses`, `atomics` and `injections` have met, too.
+    let sent = sent + accesses + 1 + 2 + 2;
+    let (reads, writes) = (accesses + sums, accesses + sums + injected);
+    let expected = [sent, sent, reads, writes];
     for (class, expected) in expected.into_iter().enumerate() {
         net.counts(node.counters[class], expected);
     }
     meet(&net, PEER);
-    for counter in &node.counters[4..] {
-        net.counts(*counter, accesses + sums);
-    }
+    net.counts(node.counters[4], reads);
+    net.counts(node.counters[5], writes);
     meet(&net, PEER);
 }
 

@@ -75,7 +75,7 @@ fn a_mark_is_followed_at_once_by_a_look_at_the_status() {
 
 /// The words that a stamp is about, of the slot at `at`.
 fn words_at(ring: &RxRing, at: usize) -> &[AtomicU64; WORDS] {
-    two_lines(&ring.memory, ring.len, at + FRAME_AT - LEAD)
+    stamped_words(&ring.memory, ring.len, at + FRAME_AT - LEAD)
 }
 
 /// Writes a frame of 14 and `len` bytes as the kernel does before it hands it over.
@@ -97,7 +97,7 @@ fn write_stamped(ring: &RxRing, at: usize, len: u8) -> Vec<u8> {
 #[test]
 fn a_stamped_frame_is_taken_at_once_and_its_slot_given_back_when_the_kernel_has_done() {
     let mut ring = ring();
-    for (at, len) in [(0, 70), (LEN / 2, 71)] {
+    for (at, len) in [(0, 70), (LEN / 2, 71), (0, 168), (LEN / 2, 32)] {
         let frame = write_stamped(&ring, at, len);
         assert_eq!(ring.advance().map(|slot| slot.whole), Some(frame.len()));
         assert_eq!(ring.frame(), frame);

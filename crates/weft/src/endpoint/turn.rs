@@ -330,6 +330,12 @@ impl Turn<'_> {
         self.work.put(PeerId(peer), from, at, along, owner(cookie))
     }
 
+    /// Whether [`Turn::put`] of `len` bytes copies them, so that they may change once it returns.
+    #[inline]
+    pub fn puts_at_once(&self, peer: u32, len: usize) -> bool {
+        self.work.puts_at_once(PeerId(peer), len)
+    }
+
     /// Starts to read a peer's memory.
     ///
     /// # Errors
