@@ -68,7 +68,7 @@ unsafe fn register(
     }
     // SAFETY: the application keeps registered memory valid until it closes the region, and
     // `close` waits until peers' operations with it have ended.
-    let buf = unsafe { Buf::from_pieces(&pieces) };
+    let buf = unsafe { Buf::from_pieces(pieces) };
     let rights =
         Rights { get: wish.access & FI_REMOTE_READ != 0, put: wish.access & FI_REMOTE_WRITE != 0 };
     let wanted = (!domain.own_keys).then_some(wish.key);

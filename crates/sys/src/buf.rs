@@ -160,11 +160,11 @@ impl Buf {
     ///
     /// # Safety
     /// As for [`Buf::from_raw`], for each piece.
-    pub unsafe fn from_pieces(pieces: &[(*mut u8, usize)]) -> Buf {
-        let mut all = pieces.iter().filter(|(_, len)| *len > 0).map(|&(ptr, len)| Piece {
-            ptr: NonNull::new(ptr).unwrap_or(NonNull::dangling()),
-            len,
-        });
+    pub unsafe fn from_pieces(pieces: impl IntoIterator<Item = (*mut u8, usize)>) -> Buf {
+        let mut all = pieces
+            .into_iter()
+            .filter(|(_, len)| *len > 0)
+            .map(|(ptr, len)| Piece { ptr: NonNull::new(ptr).unwrap_or(NonNull::dangling()), len });
         let Some(first) = all.next() else { return Buf::empty() };
         let rest: Box<[Piece]> = all.collect();
         let len = first.len + rest.iter().map(|p| p.len).sum::<usize>();
@@ -337,7 +337,7 @@ mod tests {
         let mut b = [4u8, 5];
         // SAFETY: both arrays outlive `buf`, and are not touched while it is used.
         let buf = unsafe {
-            Buf::from_pieces(&[(a.as_mut_ptr(), 3), (a.as_mut_ptr(), 0), (b.as_mut_ptr(), 2)])
+            Buf::from_pieces([(a.as_mut_ptr(), 3), (a.as_mut_ptr(), 0), (b.as_mut_ptr(), 2)])
         };
         assert_eq!(buf.len(), 5);
         let mut out = [0u8; 8];

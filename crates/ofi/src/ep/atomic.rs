@@ -147,15 +147,9 @@ fn elements(iocs: &[fi_ioc], scalar: Scalar) -> Result<Buf, Fail> {
     if iocs.len() > IOV_MAX || iocs.iter().any(|ioc| ioc.count > ELEMENTS_MAX) {
         return Err(Fail::INVAL);
     }
-    let piece = |ioc: &fi_ioc| (ioc.addr.cast(), ioc.count * scalar.size());
+    let pieces = iocs.iter().map(|ioc| (ioc.addr.cast(), ioc.count * scalar.size()));
     // SAFETY: the application keeps its memory valid until the operation has ended.
-    Ok(unsafe {
-        if let [one] = iocs {
-            let (ptr, len) = piece(one);
-            return Ok(Buf::from_raw(ptr, len));
-        }
-        Buf::from_pieces(&iocs.iter().map(piece).collect::<Vec<_>>())
-    })
+    Ok(unsafe { Buf::from_pieces(pieces) })
 }
 
 impl Ep {

@@ -90,10 +90,9 @@ pub unsafe fn pieces(iov: *const iovec, count: usize) -> Result<Buf, Fail> {
         [one] => Ok(unsafe { memory(one.iov_base, one.iov_len) }),
         _ if count > crate::info::IOV_MAX => Err(Fail::INVAL),
         several => {
-            let pieces: Vec<(*mut u8, usize)> =
-                several.iter().map(|piece| (piece.iov_base.cast(), piece.iov_len)).collect();
+            let pieces = several.iter().map(|piece| (piece.iov_base.cast(), piece.iov_len));
             // SAFETY: as above.
-            Ok(unsafe { Buf::from_pieces(&pieces) })
+            Ok(unsafe { Buf::from_pieces(pieces) })
         }
     }
 }

@@ -128,7 +128,7 @@ impl EndpointWork {
             self.ask_self(peer, &envelope, start.as_slice(), &[from]);
             return Ok(());
         }
-        let sent = if self.is_short(peer, start.len + from.len()) {
+        let sent = if !self.announces(peer, start.len + from.len()) {
             self.send_parts(peer, &envelope, start.as_slice(), &[from])
         } else {
             let setup = Envelope { kind: Kind::CONTROL, ..envelope };
@@ -142,13 +142,7 @@ impl EndpointWork {
 
     /// Whether a put of `len` bytes is copied by the call that starts it.
     pub(super) fn puts_at_once(&self, peer: PeerId, len: usize) -> bool {
-        self.device.is_self(peer) || self.is_short(peer, SPOT_LEN + SHARE_LEN + len)
-    }
-
-    /// Whether a request of `len` bytes goes as one message, together with what it is about.
-    fn is_short(&self, peer: PeerId, len: usize) -> bool {
-        let caps = self.device.caps(peer);
-        len <= caps.eager_max && len < caps.announce_from
+        self.device.is_self(peer) || !self.announces(peer, SPOT_LEN + SHARE_LEN + len)
     }
 
     pub(super) fn get(
