@@ -6,6 +6,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 
 /// Wakes a [`Watch`] from any thread.
 #[derive(Debug)]
@@ -50,6 +53,44 @@ impl Signal {
 impl AsFd for Signal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
+    }
+}
+
+/// A descriptor that becomes readable at a time that any thread may set. To set it costs a third of
+/// what it costs to wake a thread.
+#[derive(Debug)]
+pub struct Timer {
+    timer: OwnedFd,
+}
+
+impl Timer {
+    /// One that is not set.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn new() -> io::Result<Timer> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Timer { timer: timerfd_create(TimerfdClockId::Monotonic, flags)? })
+    }
+
+    /// Makes it readable at `at_ns` of the monotonic clock, and at no time before.
+    pub fn set(&self, at_ns: u64) {
+        // At 0 it would never be.
+        let (once, at) = (timespec(0), timespec(at_ns.max(1)));
+        let when = Itimerspec { it_interval: once, it_value: at };
+        // A time that the kernel does not take is no error of the caller's: the tender's tick comes.
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &when);
+    }
+
+    /// Makes it unreadable, until the time that it is set to next; whether it was readable.
+    pub fn clear(&self) -> bool {
+        rustix::io::read(&self.timer, &mut [0u8; 8]).is_ok()
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
     }
 }
 
@@ -128,6 +169,20 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+
+    #[test]
+    fn a_timer_wakes_once_for_each_time_it_is_set_to() {
+        let (mut watch, _) = Watch::new().unwrap();
+        let timer = Timer::new().unwrap();
+        watch.set(&[timer.as_fd().as_raw_fd()]).unwrap();
+        assert!(!watch.wait(1_000), "it is not set");
+        for at_ns in [0, crate::clock::now_ns() + 1_000_000] {
+            timer.set(at_ns);
+            assert!(watch.wait(u64::MAX >> 1) && crate::clock::now_ns() >= at_ns);
+            assert!(timer.clear() && !timer.clear());
+            assert!(!watch.wait(1_000));
+        }
+    }
 
     #[test]
     fn wakes_for_a_descriptor_for_the_waker_and_for_the_time() {

@@ -8,6 +8,7 @@ use weft_ring::Board;
 use weft_sys::buf::Buf;
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
+use crate::attention::Attention;
 use crate::device::{Caps, Counters, Device, Doorbell, Event, Pulse, Row, SendError, Wake};
 use crate::error::Error;
 
@@ -212,6 +213,10 @@ impl Device for Composite {
             refusals.push(format!("none of the devices in use ({}) can", names.join(", ")));
         }
         Err(Error::unreachable(peer, address, refusals.join("; ")))
+    }
+
+    fn leave_to(&mut self, attention: &Arc<Attention>) {
+        self.devices.iter_mut().for_each(|d| d.leave_to(attention));
     }
 
     fn call(&mut self, peer: PeerId) {

@@ -10,6 +10,7 @@ use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId, Ticket};
 
 use crate::address::Address;
+use crate::attention::Attention;
 use crate::error::Error;
 
 /// What a device can do and how much, as data.
@@ -159,6 +160,9 @@ pub trait Device: Send {
     /// # Errors
     /// When the device cannot reach it.
     fn associate(&mut self, peer: PeerId, address: &Address) -> Result<(), Error>;
+
+    /// Has it say from now on what calls leave to the tender.
+    fn leave_to(&mut self, _attention: &Arc<Attention>) {}
 
     /// Somebody waits for `peer` and may never send to it: the device looks for it, if nobody has
     /// yet, so that its death is learnt of.

@@ -50,6 +50,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod attention;
 pub mod collective;
 pub mod composite;
 pub mod context;

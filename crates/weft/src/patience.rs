@@ -7,14 +7,9 @@ pub(crate) const SPIN_POLLS: u32 = 64;
 /// Polls before sleeping where cores are not free: what is not there now needs another rank to run.
 pub(crate) const CROWDED_POLLS: u32 = 1;
 
-/// How long to spin, by default, where cores are free.
-pub(crate) const SPIN_NS: u64 = 50_000;
-
-/// A wait that slept, and was over before so many times the usual spinning, would better have gone
-/// on spinning; the next ones do. Otherwise two processes that answer each other may stay asleep
-/// for ever: each waits longer than it spins, because the other one takes so long to wake
-/// (measured: 85 us and up to a millisecond on a virtual machine whose host is busy).
-const REACH: u64 = 20;
+/// How long to spin, by default, where nobody else wants the core: waking up costs what some
+/// hundred messages do, and a program that waits longer than this for one does not notice it.
+pub(crate) const SPIN_NS: u64 = 20_000_000;
 
 /// While spinning, a yield is tried as often as this. It is a probe as well: see
 /// [`Patience::yielded`].
@@ -43,8 +38,7 @@ const TURNS_POINTS: u32 = 8;
 /// Without any points, one wait in so many tries it again.
 const TURNS_INTERVAL: u32 = 32;
 
-/// Polls in vain for so long, with less than this gap between them, are a wait.
-const IDLE_NS: u64 = 1_000_000;
+/// Polls in vain with less than this gap between them are a wait.
 const IDLE_GAP_NS: u64 = 20_000;
 
 /// Where cores are not free, so many polls in vain give the processor away before one sleeps. Some
@@ -65,16 +59,17 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Patience {
     spin_ns: u64,
-    /// How long the next wait spins: [`Patience::spin_ns`], or [`REACH`] times that.
-    reach_ns: u64,
-    /// Ranks outnumber cores by count: no wait spins, and nothing is probed.
-    outnumbered: bool,
+    /// Where this is above 1, ranks outnumber cores: no wait spins, and nothing is probed.
+    ranks_per_core: u64,
     /// Waits that are still not to spin because a yield let somebody else run.
     crowded: u32,
     /// How many they will be the next time.
     next_crowded: u32,
-    /// Whether this wait is one where cores are not free.
+    /// Whether this wait is one where cores are not free, and since which of its rounds and how
+    /// long after it began.
     in_crowd: bool,
+    crowd_round: u32,
+    crowd_ns: u64,
     /// See [`TURNS_POINTS`]; and waits since the last one that tried it.
     turns_points: u32,
     turns_waits: u32,
@@ -93,11 +88,12 @@ impl Patience {
     pub(crate) fn new(spin_ns: u64, ranks: usize, cores: usize) -> Patience {
         Patience {
             spin_ns,
-            reach_ns: spin_ns,
-            outnumbered: ranks > cores,
+            ranks_per_core: per_core(ranks, cores),
             crowded: 0,
             next_crowded: CROWDED_WAITS.0,
             in_crowd: false,
+            crowd_round: 0,
+            crowd_ns: 0,
             turns_points: TURNS_POINTS,
             turns_waits: 0,
             turning: false,
@@ -111,20 +107,24 @@ impl Patience {
     /// Polls in the next round.
     #[inline]
     pub(crate) fn polls(&self) -> u32 {
-        if self.outnumbered || self.crowded > 0 { CROWDED_POLLS } else { SPIN_POLLS }
+        if self.is_crowded() { CROWDED_POLLS } else { SPIN_POLLS }
     }
 
     /// What to do `waited_ns` after a wait began and `since_yield_ns` after its last yield, asked
     /// for the `round`th time in it, from 0 on.
     pub(crate) fn next(&mut self, round: u32, waited_ns: u64, since_yield_ns: u64) -> Next {
         if round == 0 {
-            self.in_crowd = self.outnumbered || self.crowded > 0;
+            self.in_crowd = false;
+        }
+        if !self.in_crowd && self.is_crowded() {
+            // From the beginning, or since a yield within this wait let somebody else run.
+            (self.in_crowd, self.crowd_round, self.crowd_ns) = (true, round, waited_ns);
             self.crowded = self.crowded.saturating_sub(1);
         }
         if self.in_crowd {
-            return self.next_turn(round, waited_ns);
+            return self.next_turn(round - self.crowd_round, waited_ns - self.crowd_ns);
         }
-        match (waited_ns >= self.reach_ns, since_yield_ns >= YIELD_INTERVAL_NS) {
+        match (waited_ns >= self.spin_ns, since_yield_ns >= YIELD_INTERVAL_NS) {
             (true, _) => Next::Sleep,
             (false, true) => Next::Yield,
             (false, false) => Next::Spin,
@@ -157,15 +157,20 @@ impl Patience {
         }
     }
 
-    /// A wait in which this one slept has ended after `waited_ns` in all.
-    pub(crate) fn slept(&mut self, waited_ns: u64) {
-        let far = REACH * self.spin_ns;
-        self.reach_ns = if waited_ns < far { far } else { self.spin_ns };
-    }
-
     /// Learns how many processes of the job share so many cores.
     pub(crate) fn share_cores(&mut self, ranks: usize, cores: usize) {
-        self.outnumbered = ranks > cores;
+        self.ranks_per_core = per_core(ranks, cores);
+    }
+
+    /// How many processes of the job share a core, at least 1.
+    pub(crate) fn ranks_per_core(&self) -> u64 {
+        self.ranks_per_core
+    }
+
+    /// Whether cores are not free, as far as is known.
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.ranks_per_core > 1 || self.crowded > 0
     }
 
     /// What to do in the `rounds`th poll in a row, at `now_ns`, that a caller who polls for ever
@@ -185,7 +190,7 @@ impl Patience {
             let sleeps = self.idle_polls >= IDLE_CROWDED_POLLS;
             return if sleeps { Next::Sleep } else { Next::Yield };
         }
-        if waited > IDLE_NS {
+        if waited > self.spin_ns {
             Next::Sleep
         } else if now_ns.saturating_sub(self.idle_yield_ns) >= YIELD_INTERVAL_NS {
             self.idle_yield_ns = now_ns;
@@ -218,6 +223,10 @@ impl Patience {
     }
 }
 
+fn per_core(ranks: usize, cores: usize) -> u64 {
+    ranks.div_ceil(cores.max(1)).max(1) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_that_was_over_soon_makes_the_next_waits_spin_on() {
+    fn a_wait_that_learns_that_others_want_the_core_gives_it_away_from_then_on() {
         let mut p = Patience::new(SPIN_NS, 2, 2);
-        assert_eq!(p.next(0, SPIN_NS, 0), Next::Sleep);
-        p.slept(2 * SPIN_NS);
-        assert_eq!(p.next(0, SPIN_NS, 0), Next::Spin);
-        assert_eq!(p.next(0, REACH * SPIN_NS, 0), Next::Sleep);
-        p.slept(1_000_000);
-        assert_eq!(p.next(0, SPIN_NS, 0), Next::Sleep);
+        assert_eq!(p.next(0, 1_000, 1_000), Next::Spin);
+        assert_eq!(p.next(1, 6_000, 6_000), Next::Yield);
+        p.yielded(true);
+        assert_eq!(p.next(2, 9_000, 3_000), Next::Yield);
+        assert_eq!(p.next(3, 9_000 + TURNS_NS, 0), Next::Yield);
+        assert_eq!(p.next(5, 9_000 + TURNS_NS, 0), Next::Sleep);
     }
 
     #[test]
@@ -266,13 +275,13 @@ mod tests {
         assert_eq!(p.idle(16, 3_000), Next::Spin);
         assert_eq!(p.idle(32, 6_000), Next::Yield);
         assert_eq!(p.idle(48, 7_000), Next::Spin);
-        for at in (10_000..=1_000_000).step_by(10_000) {
+        for at in (10_000..=SPIN_NS).step_by(10_000) {
             assert_ne!(p.idle(100, at), Next::Sleep);
         }
-        assert_eq!(p.idle(100, 1_010_000), Next::Sleep);
-        p.idled(2_000_000);
-        assert_eq!(p.idle(101, 2_001_000), Next::Sleep);
-        assert_eq!(p.idle(102, 2_050_000), Next::Spin);
+        assert_eq!(p.idle(100, SPIN_NS + 10_000), Next::Sleep);
+        p.idled(2 * SPIN_NS);
+        assert_eq!(p.idle(101, 2 * SPIN_NS + 1_000), Next::Sleep);
+        assert_eq!(p.idle(102, 2 * SPIN_NS + 50_000), Next::Spin);
     }
 
     #[test]

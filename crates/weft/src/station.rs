@@ -1,6 +1,8 @@
 //! The station: the lock around a context's state, polite waiting on it, and the tender thread that
 //! makes progress while the program does something else.
 
+mod tender;
+
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,18 +13,11 @@ use weft_sys::clock::now_ns;
 use weft_sys::cpu;
 use weft_sys::watch::{Waker, Watch};
 
-use crate::device::{Device, Pulse, Wake};
+use crate::attention::Attention;
+use crate::device::{Device, Wake};
 use crate::error::Error;
 use crate::patience::{CROWDED_POLLS, Next, Patience};
-
-/// How often the tender looks whether the program still makes calls.
-const TICK_NS: u64 = 5_000_000;
-
-/// The tender's longest sleep while the program itself sleeps in a call, and so needs no tender.
-const LONG_TICK_NS: u64 = 40_000_000;
-
-/// The tender's shortest sleep, so that a deadline it cannot meet does not make it spin.
-const MIN_SLEEP_NS: u64 = 50_000;
+use tender::Tender;
 
 /// So many waits that begin without a look at the clock at most follow each other.
 const WAITS_PER_LOOK: u32 = 16;
@@ -59,6 +54,9 @@ pub(crate) type Guard<'a, W> = Biased<'a, W>;
 pub(crate) trait Work: Send + 'static {
     fn device(&mut self) -> &mut dyn Device;
 
+    /// Has it and its device say from now on what calls leave to the tender, and that they polled.
+    fn leave_to(&mut self, attention: &Arc<Attention>);
+
     /// When something is to be done though nothing arrives, ns of the monotonic clock.
     fn deadline_ns(&mut self) -> Option<u64> {
         self.device().deadline_ns()
@@ -82,7 +80,7 @@ pub(crate) trait Work: Send + 'static {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Phase {
-    /// In a call, or computing: the count of calls tells which.
+    /// In a call, or computing: the count of polls tells which.
     Awake,
     /// Asleep on the device's doorbell: descriptors are the tender's to watch.
     OnDoorbell,
@@ -93,14 +91,14 @@ enum Phase {
 /// The state that the program and its tender both see without the lock.
 struct Shared<W> {
     work: BiasedLock<W>,
-    /// Counts the program's calls. Not exact when threads call at once; it only has to move.
-    calls: AtomicU64,
+    attention: Arc<Attention>,
     phase: AtomicU8,
-    /// The count of calls when the program went to sleep somewhere else.
+    /// The count of polls when the program went to sleep somewhere else.
     left_at: AtomicU64,
     /// The time when a wait or the tender last looked at the clock: the tender does so in every
-    /// [`TICK_NS`] in which the program does not sleep.
+    /// [`Tender`]'s tick in which the program does not sleep.
     looked_ns: AtomicU64,
+
     /// What a sleeping call watches; whoever finds it taken by another thread naps instead.
     sleeper: Mutex<Sleeper>,
     /// How often the program has slept there.
@@ -137,12 +135,16 @@ pub(crate) struct Station<W: Work> {
 struct Sleeper {
     watch: Watch,
     generation: Option<u64>,
+    /// A descriptor that is always among them.
+    always: Option<RawFd>,
 }
 
 impl Sleeper {
-    fn new() -> Result<(Sleeper, Waker), Error> {
-        let (watch, waker) = Watch::new().map_err(|e| Error::system("making an epoll set", &e))?;
-        Ok((Sleeper { watch, generation: None }, waker))
+    fn new(always: Option<RawFd>) -> Result<(Sleeper, Waker), Error> {
+        let failed = |e| Error::system("making an epoll set", &e);
+        let (mut watch, waker) = Watch::new().map_err(failed)?;
+        watch.set(always.as_slice()).map_err(failed)?;
+        Ok((Sleeper { watch, generation: None, always }, waker))
     }
 
     /// Watches nothing any more. A socket that is watched tells so with every frame, whether
@@ -150,7 +152,7 @@ impl Sleeper {
     fn clear(&mut self) {
         if self.generation.take().is_some() {
             // Out of descriptors: then it goes on watching, which only costs time.
-            let _ = self.watch.set(&[]);
+            let _ = self.watch.set(self.always.as_slice());
         }
     }
 
@@ -160,7 +162,7 @@ impl Sleeper {
         if self.generation == Some(generation) {
             return;
         }
-        let mut fds: Vec<RawFd> = Vec::new();
+        let mut fds: Vec<RawFd> = self.always.into_iter().collect();
         device.watch(&mut |fd| fds.push(fd));
         // Out of descriptors: sleeping then ends by time alone, which is slower but not wrong.
         if self.watch.set(&fds).is_ok() {
@@ -173,10 +175,13 @@ impl<W: Work> Station<W> {
     /// A station around `work`, with its tender running.
     pub(crate) fn new(mut work: W, patience: Patience) -> Result<Station<W>, Error> {
         let pulse = work.device().pulse();
-        let (sleeper, _) = Sleeper::new()?;
+        let attention = Arc::new(Attention::new()?);
+        attention.share_cores(patience.ranks_per_core());
+        work.leave_to(&attention);
+        let (sleeper, _) = Sleeper::new(None)?;
         let shared = Arc::new(Shared {
             work: BiasedLock::new(work),
-            calls: AtomicU64::new(0),
+            attention,
             phase: AtomicU8::new(Phase::Awake as u8),
             left_at: AtomicU64::new(u64::MAX),
             looked_ns: AtomicU64::new(now_ns()),
@@ -184,21 +189,7 @@ impl<W: Work> Station<W> {
             sleeps: AtomicU32::new(0),
             stop: AtomicBool::new(false),
         });
-        let (tender_sleeper, waker) = Sleeper::new()?;
-        let (idle, idle_waker) = Sleeper::new()?;
-        let wakers = [waker, idle_waker];
-        let tender = Tender {
-            shared: shared.clone(),
-            sleeper: tender_sleeper,
-            idle,
-            pulse,
-            sleeps: 0,
-            told_ns: now_ns(),
-        };
-        let tender = thread::Builder::new()
-            .name("weft-tender".into())
-            .spawn(move || tender.run())
-            .map_err(|e| Error::system("starting the tender thread", &e))?;
+        let (tender, wakers) = Tender::start(&shared, pulse)?;
         let polls = AtomicU32::new(patience.polls());
         let patience = Mutex::new(patience);
         let (turns, blind) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -209,8 +200,6 @@ impl<W: Work> Station<W> {
     /// The state, for one call of the program.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, W> {
-        let calls = &self.shared.calls;
-        calls.store(calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.shared.work.lock()
     }
 
@@ -265,7 +254,7 @@ impl<W: Work> Station<W> {
     ) -> Option<Guard<'_, W>> {
         let (mut now, mut yielded_at) = (started, started);
         let end = timeout_ns.map(|t| started.saturating_add(t));
-        let (mut round, mut slept, mut turned) = (0, false, false);
+        let (mut round, mut turned) = (0, false);
         loop {
             let polls = self.polls.load(Ordering::Relaxed);
             let mut work = self.lock();
@@ -276,9 +265,6 @@ impl<W: Work> Station<W> {
                 if step(&mut work, now) {
                     if polls == CROWDED_POLLS && round > 0 {
                         self.patience(Patience::ended);
-                    }
-                    if slept {
-                        self.patience(|p| p.slept(now - started));
                     }
                     return Some(work);
                 }
@@ -309,7 +295,6 @@ impl<W: Work> Station<W> {
                 }
                 Next::Sleep => {
                     self.sleep(work, now, end.map_or(SLEEP_NS, |end| end - now));
-                    slept = true;
                     now = now_ns();
                     yielded_at = now;
                 }
@@ -343,7 +328,11 @@ impl<W: Work> Station<W> {
 
     /// Learns how many ranks share this node's cores.
     pub(crate) fn share_cores(&self, ranks: usize) {
-        self.patience(|p| p.share_cores(ranks, cpu::shared()));
+        let per_core = self.patience(|p| {
+            p.share_cores(ranks, cpu::shared());
+            p.ranks_per_core()
+        });
+        self.shared.attention.share_cores(per_core);
     }
 
     /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row.
@@ -389,8 +378,7 @@ impl<W: Work> Station<W> {
 
     /// The program goes to sleep somewhere else: the tender is to take over at once.
     pub(crate) fn leave(&self) {
-        let calls = self.shared.calls.load(Ordering::Relaxed);
-        self.shared.left_at.store(calls, Ordering::Relaxed);
+        self.shared.left_at.store(self.shared.attention.polls(), Ordering::Relaxed);
         self.wakers.iter().for_each(Waker::wake);
     }
 
@@ -459,115 +447,6 @@ impl<W: Work> Station<W> {
 impl<W: Work> Drop for Station<W> {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// The thread that makes progress while the program does not.
-struct Tender<W: Work> {
-    shared: Arc<Shared<W>>,
-    /// Watches the device's descriptors, and wakes for `Station::stop`.
-    sleeper: Sleeper,
-    /// Watches nothing: for sleeping by time only, while the descriptors are the program's to
-    /// watch.
-    idle: Sleeper,
-    pulse: Option<Arc<dyn Pulse>>,
-    /// How often the program had slept on the descriptors at the last look.
-    sleeps: u32,
-    /// When peers were last answered here, or told that this process lives.
-    told_ns: u64,
-}
-
-impl<W: Work> Tender<W> {
-    fn run(mut self) {
-        take_short_turns();
-        let mut seen = self.shared.calls.load(Ordering::Relaxed).wrapping_sub(1);
-        let mut tick = TICK_NS;
-        while !self.shared.stop.load(Ordering::Acquire) {
-            let now = self.shared.look();
-            let calls = self.shared.calls.load(Ordering::Relaxed);
-            let phase = self.shared.phase.load(Ordering::Relaxed);
-            if phase == Phase::OnDescriptors as u8 {
-                tick = (tick * 2).min(LONG_TICK_NS);
-                self.nap(tick);
-            } else if phase == Phase::OnDoorbell as u8 {
-                self.stand_in(now);
-            } else if calls != seen && calls != self.shared.left_at.load(Ordering::Relaxed) {
-                seen = calls;
-                tick = TICK_NS;
-                self.sleeper.clear();
-                self.clear_sleeper();
-                self.nap(tick);
-            } else {
-                tick = TICK_NS;
-                self.tend(now);
-            }
-        }
-    }
-
-    /// The program makes calls: where it has not slept in them since the last look, its descriptors
-    /// are watched no longer. A call's end would be the place, if every way to poll had one.
-    fn clear_sleeper(&mut self) {
-        let sleeps = self.shared.sleeps.load(Ordering::Relaxed);
-        if std::mem::replace(&mut self.sleeps, sleeps) == sleeps
-            && let Ok(mut sleeper) = self.shared.sleeper.try_lock()
-        {
-            sleeper.clear();
-        }
-    }
-
-    /// Sleeps by time; only `Station::stop` wakes it.
-    fn nap(&mut self, tick_ns: u64) {
-        self.idle.watch.wait(tick_ns);
-    }
-
-    /// The program sleeps on the doorbell: watches the descriptors in its place, and rings.
-    fn stand_in(&mut self, now: u64) {
-        let doorbell = {
-            // It may have woken up and keep the lock for long.
-            let Some(mut work) = self.shared.work.try_lock() else { return self.stay_out(now) };
-            self.sleeper.refresh(work.device());
-            work.device().doorbell()
-        };
-        if self.sleeper.watch.wait(LONG_TICK_NS)
-            && let Some(doorbell) = doorbell
-        {
-            let did = self.shared.work.try_lock().is_some_and(|mut work| work.tend(now_ns()));
-            doorbell.ring();
-            if !did {
-                self.nap(TICK_NS / 10);
-            }
-        }
-    }
-
-    /// The program keeps the lock: for a moment, or with a message in hand for as long as it likes.
-    /// A busy process must not be taken for dead, so its peers are told now and then that it lives.
-    fn stay_out(&mut self, now: u64) {
-        if let Some(pulse) = &self.pulse
-            && now.saturating_sub(self.told_ns) >= pulse.interval_ns()
-        {
-            self.told_ns = now;
-            pulse.beat();
-        }
-        self.nap(TICK_NS);
-    }
-
-    /// The program computes: does its work, and sleeps until there is more.
-    fn tend(&mut self, now: u64) {
-        let Some(mut work) = self.shared.work.try_lock() else { return self.stay_out(now) };
-        self.told_ns = now;
-        let did = work.tend(now);
-        let device = work.device();
-        device.flush(now);
-        self.sleeper.refresh(device);
-        let quiet = device.arm(Wake::Descriptor) && !work.has_news();
-        let timeout = work.deadline_ns().map_or(TICK_NS, |d| d.saturating_sub(now));
-        drop(work);
-        if quiet {
-            self.sleeper.watch.wait(timeout.clamp(MIN_SLEEP_NS, TICK_NS));
-        } else if !did {
-            // Something is there that only the program can take.
-            self.nap(TICK_NS);
-        }
     }
 }
 

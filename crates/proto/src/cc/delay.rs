@@ -104,6 +104,11 @@ impl Delay {
         self.round = Round { start: now, least_rtt: u64::MAX, ..Round::default() };
         let base = self.base();
         if round.least_rtt == u64::MAX || base == u64::MAX {
+            // Peers that compute between their looks tell nothing of the round trip: a little more
+            // each time is safe until losses say otherwise.
+            if round.limited && round.lost == 0 && self.window < GROWN_MAX {
+                self.window += self.mtu;
+            }
             return;
         }
         let queue = round.least_rtt.saturating_sub(base);

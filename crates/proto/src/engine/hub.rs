@@ -66,10 +66,49 @@ pub(crate) struct Hub {
     pub reserved: Option<(PeerId, u32, usize)>,
     /// A message whose frame has been made, and that is to be recorded.
     pub lone: Option<Lone>,
+    /// When nobody looked for frames.
+    pub absence: Absence,
     /// State of [`Hub::random`].
     seed: u64,
     /// The peer whose burst was given out last.
     pub last_sent: Option<PeerId>,
+}
+
+/// More than this between two looks for frames is an absence, ns: a program computes, or sleeps.
+const ABSENCE_NS: u64 = 20_000;
+
+/// Times in which nobody looks for frames. What comes meanwhile waits here, not in the network, and
+/// must not count for its round trip: else a window shrinks because a program computes.
+#[derive(Debug, Default)]
+pub struct Absence {
+    looked: Instant,
+    /// Until then, what is found may have come in the last absence.
+    until: Instant,
+}
+
+impl Absence {
+    /// Somebody looks for frames. After an absence there may be so many that it takes as long again
+    /// to read them.
+    #[inline]
+    pub fn looks(&mut self, now: Instant) {
+        let away = now.since(self.looked);
+        if away > ABSENCE_NS {
+            self.until = now.plus(away);
+        }
+        self.looked = now;
+    }
+
+    /// All that had come has been read.
+    #[inline]
+    pub fn is_over(&mut self) {
+        self.until = Instant(0);
+    }
+
+    /// Whether what is found at `now` may have come long before.
+    #[inline]
+    pub fn lasts(&self, now: Instant) -> bool {
+        now < self.until
+    }
 }
 
 impl Hub {
@@ -105,6 +144,7 @@ impl Hub {
             leaving: 0,
             reserved: None,
             lone: None,
+            absence: Absence::default(),
             seed: seed ^ me.nonce ^ me.node.rotate_left(32) ^ u64::from(me.port),
             last_sent: None,
         }

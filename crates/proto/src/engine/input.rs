@@ -187,6 +187,19 @@ impl Engine {
         self.current = None;
     }
 
+    /// The owner looks for frames now. Who says so each time, and when it has [found
+    /// none](Engine::found_none), has its absences left out of the round trip.
+    #[inline]
+    pub fn looks(&mut self, now: Instant) {
+        self.hub.absence.looks(now);
+    }
+
+    /// All frames that had come have been read.
+    #[inline]
+    pub fn found_none(&mut self) {
+        self.hub.absence.is_over();
+    }
+
     /// Whether another message follows in the frame that was received last, `frame`.
     #[inline]
     pub fn has_more(&self, frame: &[u8]) -> bool {

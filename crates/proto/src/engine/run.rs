@@ -75,6 +75,10 @@ impl Engine {
         if space.note(number..number + count, now, true, Haste::Usual, &hub.config) {
             peer.wake(hub);
         }
+        let space = peer.spaces.get_mut(usize::from(header.path))?;
+        if hub.absence.lasts(now) {
+            space.came_unseen();
+        }
         peer.schedule(hub);
         Some(count as usize)
     }

@@ -29,7 +29,9 @@ impl Peer {
             Some((start, end))
         });
         let ranges = std::iter::once(first).chain(more);
-        let (delay, Hub { config, acked, lost, .. }) = (ack.delay_ns.map(u64::from), &mut *hub);
+        // What may have lain here for long says nothing of the network.
+        let delay = ack.delay_ns.map(u64::from).filter(|_| !hub.absence.lasts(now));
+        let Hub { config, acked, lost, .. } = &mut *hub;
         let sum = path.sender.on_ack(now, delay, ranges, config, acked, lost)?;
         self.on_ack_summary(hub, now, at, &sum);
         self.settle(hub, now, at);

@@ -140,6 +140,9 @@ impl Peer {
         let Some(space) = self.spaces.get_mut(usize::from(cursor.path)) else { return };
         let numbers = cursor.number..cursor.number + 1;
         let due = space.note(numbers, now, cursor.wants, cursor.haste, &hub.config);
+        if hub.absence.lasts(now) {
+            space.came_unseen();
+        }
         let at = space.ack_at;
         if due {
             self.wake(hub);

@@ -1,9 +1,11 @@
 //! A context's state: its device, the current message, and what the tender put aside.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
+use crate::attention::Attention;
 use crate::device::{Device, Event, SendError};
 use crate::error::Error;
 use crate::held::Held;
@@ -69,6 +71,7 @@ pub(super) struct ContextWork {
     pub(super) early: Vec<Early>,
     /// Processes besides this one.
     others: usize,
+    attention: Option<Arc<Attention>>,
 }
 
 impl ContextWork {
@@ -84,6 +87,7 @@ impl ContextWork {
             dead: Vec::new(),
             early: Vec::new(),
             others,
+            attention: None,
         }
     }
 
@@ -91,6 +95,7 @@ impl ContextWork {
     /// [`ContextWork::found`] gives; `false` when nothing is there.
     #[inline]
     pub(super) fn advance(&mut self, now_ns: u64) -> bool {
+        self.polls(now_ns);
         if !self.stash.is_empty() || !self.errors.is_empty() {
             return self.advance_stash();
         }
@@ -105,6 +110,14 @@ impl ContextWork {
             }
         }
         false
+    }
+
+    /// Arrivals are looked at.
+    #[inline]
+    fn polls(&self, now_ns: u64) {
+        if let Some(attention) = &self.attention {
+            attention.polled(now_ns);
+        }
     }
 
     /// [`ContextWork::advance`] where the tender has put something aside.
@@ -272,6 +285,11 @@ impl Work for ContextWork {
         &mut *self.device
     }
 
+    fn leave_to(&mut self, attention: &Arc<Attention>) {
+        self.device.leave_to(attention);
+        self.attention = Some(attention.clone());
+    }
+
     /// Were the stash to fill up now, acknowledgements would not be looked at any more either.
     fn leave(&mut self) {
         self.left = true;
@@ -285,6 +303,7 @@ impl Work for ContextWork {
     /// this process, and all would take it for dead.
     fn tend(&mut self, now_ns: u64) -> bool {
         let mut did = false;
+        self.polls(now_ns);
         // A limit on messages, so that the program gets the lock if it comes back.
         for _ in 0..256 {
             if !self.device.poll(now_ns) {

@@ -252,6 +252,7 @@ impl Endpoint {
     ) -> Result<Option<Request>, Error> {
         let peer = PeerId(peer);
         let mut work = self.station.lock();
+        work.sends(buf.len());
         Ok(match work.send(peer, envelope, Outgoing::Kept(buf, Until::Free))? {
             Started::Ended => None,
             Started::Slot(slot) => Some(request(&mut work, slot)),
@@ -276,6 +277,7 @@ impl Endpoint {
             let keep = || loans.read(bytes);
             let outgoing = Outgoing::Borrowed(bytes, &keep);
             let mut work = self.station.lock();
+            work.sends(bytes.len());
             match work.send(PeerId(peer), &envelope, outgoing)? {
                 Started::Ended => Ok(()),
                 Started::Slot(slot) => {

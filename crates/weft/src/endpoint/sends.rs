@@ -112,6 +112,7 @@ impl EndpointWork {
             None => {
                 let sends = VecDeque::from([(slot, envelope)]);
                 self.queues.push(Queue { peer, answers, sends });
+                self.note_queues();
             }
         }
     }
@@ -200,6 +201,9 @@ impl EndpointWork {
         }
         if self.remote.late.has_stuck() {
             self.serve_stuck();
+        }
+        if self.queues.is_empty() {
+            self.note_queues();
         }
         did
     }

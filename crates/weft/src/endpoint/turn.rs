@@ -139,6 +139,7 @@ impl Turn<'_> {
     /// [`Error::PeerDead`], [`Error::PeerClosed`], [`Error::UnknownPeer`].
     #[inline]
     pub fn inject(&mut self, peer: u32, envelope: &Envelope, bytes: &[u8]) -> Result<(), Error> {
+        self.work.sends(bytes.len());
         self.work.send_copy(PeerId(peer), envelope, bytes)
     }
 
@@ -170,6 +171,7 @@ impl Turn<'_> {
         until: Until,
         cookie: Option<Cookie>,
     ) -> Result<Sent, Error> {
+        self.work.sends(buf.len());
         match self.work.send(PeerId(peer), envelope, Outgoing::Kept(buf, until))? {
             Started::Ended => Ok(Sent::Ended),
             Started::Slot(slot) => {
@@ -327,6 +329,7 @@ impl Turn<'_> {
         along: Along,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
+        self.work.sends(from.len());
         self.work.put(PeerId(peer), from, at, along, owner(cookie))
     }
 
@@ -348,6 +351,7 @@ impl Turn<'_> {
         share: Option<Share>,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
+        self.work.sends(into.len());
         self.work.get(PeerId(peer), into, at, share, owner(cookie))
     }
 
@@ -363,6 +367,7 @@ impl Turn<'_> {
         along: Along,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
+        self.work.sends(0);
         self.work.atomic(PeerId(peer), atomic, at, along, owner(cookie))
     }
 

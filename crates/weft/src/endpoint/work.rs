@@ -16,6 +16,7 @@ use super::ops::{Ops, Owner, State, Status};
 use super::sends::Queue;
 use super::serve::Remote;
 use super::turn::Cookie;
+use crate::attention::{Attention, Due};
 use crate::context::Early;
 use crate::device::Device;
 use crate::error::Error;
@@ -45,6 +46,16 @@ const AWAITED_MAX: u32 = 8;
 
 /// Messages of so many bytes are never announced for their length: no device is asked.
 const ALWAYS_EAGER: usize = 64;
+
+/// So many sends without a poll between them make one: the first ones are answered by what comes
+/// next, most often.
+const SENDS_PER_POLL: u32 = 4;
+
+/// Of messages longer than this, bytes, the second one does.
+const SMALL: usize = 1024;
+
+/// So long the program is left to try waiting sends again, ns.
+const QUEUED_NS: u64 = 50_000;
 
 /// Calls between two looks at the clock where nothing goes by it closely. The tender looks itself
 /// where the program makes no call for some milliseconds.
@@ -102,6 +113,10 @@ pub(super) struct EndpointWork {
     /// The time at the last look at the clock, and calls to [`EndpointWork::time`].
     looked_ns: u64,
     calls: u32,
+    /// Who looks after what is left behind.
+    attention: Option<Arc<Attention>>,
+    /// Sends that the program has begun since the last poll.
+    sent: u32,
     /// Whether the device went closely by the clock then, or may do so by now.
     pub(super) timed: bool,
 }
@@ -137,6 +152,8 @@ impl EndpointWork {
             unpolled: 0,
             looked_ns: now_ns(),
             calls: 0,
+            attention: None,
+            sent: 0,
             timed: true,
         };
         for early in early {
@@ -328,6 +345,10 @@ impl EndpointWork {
     /// nothing more can cost system calls, and would come between the message and the answer to it.
     #[inline]
     pub(super) fn progress(&mut self, now_ns: u64) -> bool {
+        self.sent = 0;
+        if let Some(attention) = &self.attention {
+            attention.polled(now_ns);
+        }
         let mut did = !self.queues.is_empty() && self.retry();
         self.groups.tell_time(now_ns);
         if self.groups.looking && self.groups.look(&mut *self.device) {
@@ -371,6 +392,28 @@ impl EndpointWork {
             self.answer_door();
         }
         did
+    }
+
+    /// The program is about to send one more message. Who only sends looks after acknowledgements,
+    /// credits and connections that way.
+    #[inline]
+    pub(super) fn sends(&mut self, len: usize) {
+        if self.sent >= SENDS_PER_POLL || self.sent > 0 && len > SMALL {
+            // Who sends now and then polls too rarely for a time of some calls ago.
+            self.progress(now_ns());
+        }
+        self.sent += 1;
+    }
+
+    /// Sends wait now, or no longer: the tender tries them if the program does not.
+    #[cold]
+    pub(super) fn note_queues(&self) {
+        let Some(attention) = &self.attention else { return };
+        if self.queues.is_empty() {
+            attention.done(Due::Queued);
+        } else {
+            attention.due_by(Due::Queued, now_ns() + QUEUED_NS);
+        }
     }
 
     /// Says who is told of the end of an operation that has just begun.
@@ -462,6 +505,11 @@ pub(super) fn whole(status: Status, room: usize) -> Result<Status, Error> {
 impl Work for EndpointWork {
     fn device(&mut self) -> &mut dyn Device {
         &mut *self.device
+    }
+
+    fn leave_to(&mut self, attention: &Arc<Attention>) {
+        self.device.leave_to(attention);
+        self.attention = Some(attention.clone());
     }
 
     fn deadline_ns(&mut self) -> Option<u64> {

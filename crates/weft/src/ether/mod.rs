@@ -21,9 +21,10 @@ use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 use weft_wire::{Address, Burst, Envelope, JobKey, LinkId, OpId, PeerId, Ticket};
 
+use crate::attention::{Attention, Due};
 use crate::device::{Caps, Counters, Device, Event, Pulse, Row, SendError, Wake};
 use crate::error::Error;
-use company::Company;
+use company::{Company, Goes};
 use incoming::{Current, EARLY_NS};
 use links::Links;
 use signs::Signs;
@@ -62,6 +63,8 @@ pub struct Ether {
     /// The latest time that was told.
     now: Instant,
     company: Company,
+    /// Who sees to it that nothing waits for company for long.
+    attention: Option<Arc<Attention>>,
     /// Whom the last reserve was for.
     reserved: PeerId,
     /// When the last lone message was sent by the clock.
@@ -112,6 +115,7 @@ impl Ether {
             current: Current::Nothing,
             now: Instant(0),
             company: Company::new(),
+            attention: None,
             reserved: PeerId(u32::MAX),
             looked: Instant(0),
             warnings: 0,
@@ -147,7 +151,11 @@ impl Ether {
 
     /// Sends what the engine has for the links, within a limit; `true` if the limit was reached.
     fn transmit(&mut self, now: Instant) -> bool {
-        self.company.goes();
+        if self.company.goes(now.0)
+            && let Some(attention) = &self.attention
+        {
+            attention.done(Due::Held);
+        }
         for _ in 0..BURSTS_PER_ROUND {
             match self.engine.transmit(now, &mut self.transfers, &mut self.burst) {
                 Some(link) => {
@@ -163,8 +171,31 @@ impl Ether {
     /// A message was given to the engine: sends it now, unless it does better to wait for company.
     #[inline]
     fn after_send(&mut self, now: Instant, peer: PeerId, len: usize) {
-        if self.company.joins(peer, len) {
-            self.transmit(now);
+        match (self.company.joins(now.0, peer, len), &self.attention) {
+            (Goes::Joins, Some(_)) => {}
+            (Goes::By(at_ns), Some(attention)) => {
+                attention.due_by(Due::Held, at_ns);
+                let now = self.read_clock();
+                self.company.done_by(now.0);
+            }
+            // Where nobody sees to it, nothing waits.
+            (Goes::Now, _) | (_, None) => _ = self.transmit(now),
+        }
+    }
+
+    /// A poll has found nothing.
+    #[inline]
+    fn found_none(&mut self) {
+        self.company.looked();
+        self.engine.found_none();
+    }
+
+    /// Whether the next message for `peer` goes at once.
+    #[inline]
+    fn goes_alone(&mut self, peer: PeerId) -> bool {
+        self.company.is_alone(peer) || {
+            let now = self.read_clock();
+            self.company.begins_anew(now.0)
         }
     }
 
@@ -193,7 +224,7 @@ impl Ether {
     fn send_now(&mut self, peer: PeerId, link: LinkId, len: usize) {
         let sent = self.links.hand_over(link, &mut self.burst);
         let now = self.read_clock();
-        self.company.went(peer, len);
+        self.company.went(now.0, peer, len);
         self.engine.went(now, &self.burst);
         self.links.settle_sent(&mut self.engine, now, link, 1, sent);
     }
@@ -250,6 +281,10 @@ impl Device for Ether {
     fn reaches(&self, address: &Address) -> bool {
         // A process of the same node as well, over a cable that leads back; only not itself.
         (address.node, address.nonce) != (self.me.node, self.me.nonce)
+    }
+
+    fn leave_to(&mut self, attention: &Arc<Attention>) {
+        self.attention = Some(attention.clone());
     }
 
     fn welcome(&mut self) -> Result<(), Error> {
@@ -309,7 +344,7 @@ impl Device for Ether {
     #[inline]
     fn commit(&mut self, envelope: &Envelope) {
         let (peer, len) = (self.reserved, self.engine.space().len());
-        if self.company.is_alone(peer) {
+        if self.goes_alone(peer) {
             let time = self.read_clock_rarely();
             if let Some(link) = self.engine.commit_lone(time, envelope, &mut self.burst) {
                 return self.send_now(peer, link, len);
@@ -329,7 +364,7 @@ impl Device for Ether {
 
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
-        if self.company.is_alone(peer) {
+        if self.goes_alone(peer) {
             let time = self.read_clock_rarely();
             let lone = self.engine.send_lone(time, peer, envelope, payload, &mut self.burst);
             if let Some(link) = lone {
@@ -458,11 +493,12 @@ impl Device for Ether {
         // A time that is a little old will do where a poll is next to nothing: what needs it
         // exactly reads the clock. Polls that cost a system call make it too old.
         self.now = self.now.max(Instant(now_ns));
+        self.engine.looks(self.now);
         self.engine.end_read(self.now);
         let quiet = self.to_call.is_empty() && self.engine.is_idle(self.now);
         if quiet {
             if self.links.is_idle(self.now) {
-                self.company.looked();
+                self.found_none();
                 return false;
             }
             if self.take_found() {
@@ -480,7 +516,7 @@ impl Device for Ether {
         }
         // What is sent says when: a poll's time may be an old one.
         let now = if self.engine.has_to_send() { self.read_clock() } else { self.now };
-        self.company.looked();
+        self.found_none();
         if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
             self.engine.timeout(now);
         }

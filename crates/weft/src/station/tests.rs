@@ -14,6 +14,8 @@ impl Work for Still {
         &mut self.0
     }
 
+    fn leave_to(&mut self, _attention: &Arc<Attention>) {}
+
     fn tend(&mut self, _now_ns: u64) -> bool {
         false
     }
@@ -63,7 +65,7 @@ fn the_tender_keeps_the_time_while_the_program_computes() {
     for _ in 1..WAITS_PER_LOOK {
         let before = told;
         while told == before && now_ns() < until {
-            thread::sleep(std::time::Duration::from_nanos(TICK_NS));
+            thread::sleep(std::time::Duration::from_nanos(tender::TICK_NS));
             told = station.shared.looked_ns.load(Ordering::Relaxed);
         }
         assert!(told > before, "a second without a look at the clock");
