@@ -20,8 +20,8 @@ pub enum MpiError {
     NotInstalled(Brand),
     /// No library at all.
     #[error(
-        "no MPI is here: MPICH, Open MPI and Intel MPI were looked for on PATH, and in .venv of this \
-         directory and of those above; `python3 -m venv .venv/mpich && .venv/mpich/bin/pip \
+        "no MPI is here: MPICH, Open MPI and Intel MPI were looked for on PATH, and in .venv of \
+         this directory and of those above; `python3 -m venv .venv/mpich && .venv/mpich/bin/pip \
          install mpich` brings one"
     )]
     None,
