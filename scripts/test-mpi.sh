@@ -26,16 +26,29 @@ only=("$@")
 failed=()
 good=0 skipped=0
 # Seconds of each run of the stress program.
-STRESS_S=${STRESS_S:-10}
+STRESS_S=${STRESS_S:-4}
 # No step takes longer than this unless it hangs.
 LIMIT_S=${LIMIT_S:-600}
 export PYTHONDONTWRITEBYTECODE=1
 
 say() { printf '%s\n' "$*" | tee -a "$log"; }
 
+# Intel MPI descends from MPICH and is led the same ways: unless asked for by name, these of its steps
+# are enough.
+readonly IMPI='stress impi (node 4|node 3 threads|lab 2|lab 4 faults|lab 8|mesh 6|lab 7 called)
+heat impi lab 2
+collectives impi (node 3|lab 5|lab 8 faults)
+python ring impi lab 2
+mpi4py suite impi node 2
+death impi (node|lab)
+cable impi'
+
 wanted() {
     local word
-    [ ${#only[@]} -eq 0 ] && return 0
+    if [ ${#only[@]} -eq 0 ]; then
+        [[ " $1 " != *' impi '* ]] || grep -qxE "$IMPI" <<<"$1"
+        return
+    fi
     for word in "${only[@]}"; do
         case $1 in *"$word"*) return 0 ;; esac
     done
@@ -58,6 +71,22 @@ step() {
         say "FAILED  $((SECONDS - begun)) s  $name (status $status):"
         tail -n 15 "$own" | sed 's/^/    /'
     fi
+}
+
+# aside NAME COMMAND...: begins a step, one at most, that goes on while others run; `finish` waits
+# for it.
+aside_name= aside_pid=
+aside() {
+    wanted "$1" || return 0
+    aside_name=$1
+    shift
+    "$@" >"$out/aside.log" 2>&1 &
+    aside_pid=$!
+}
+finish() {
+    [ -n "$aside_pid" ] || return 0
+    ended() { wait "$aside_pid" && cat "$out/aside.log" || { cat "$out/aside.log" && false; }; }
+    step "$aside_name" ended
 }
 
 skip() {
@@ -93,12 +122,17 @@ fortran_compiler() {
     esac
 }
 mpis=() fortran_mpis=()
-for mpi in mpich openmpi openmpi4; do
+for mpi in mpich openmpi openmpi4 impi; do
     mpicc=$(compiler $mpi)
-    if [ -z "$mpicc" ] || [ ! -x "$mpicc" ]; then
+    if [ $mpi = impi ] && [ "$(uname -m)" != x86_64 ]; then
+        say "LEFT OUT: impi: there is none for $(uname -m)"
+        continue
+    elif [ -z "$mpicc" ] || [ ! -x "$mpicc" ]; then
         skip "$mpi" "it is not installed: scripts/setup.sh mpi test-mpi"
         continue
     fi
+    # Intel's compiler does not know where it is.
+    export I_MPI_ROOT=$root/.venv/$mpi
     sources=(tests/mpi/stress.c tests/mpi/stress_messages.c tests/mpi/stress_shared.c)
     if "$mpicc" -O2 -pthread "${sources[@]}" -o "$out/stress-$mpi" &&
         "$mpicc" -O2 tests/mpi/steps.c -o "$out/steps-$mpi" &&
@@ -120,6 +154,7 @@ for mpi in mpich openmpi openmpi4; do
         failed+=("compiling Fortran for $mpi")
     fi
 done
+unset I_MPI_ROOT
 
 if [ -n "$known_only" ]; then
     . scripts/known-failures.sh
@@ -215,8 +250,16 @@ for mpi in ${fortran_mpis[@]+"${fortran_mpis[@]}"}; do
     done
 done
 
+# Under Slurm, on two nodes of a lab; mostly it waits, so the next steps run meanwhile.
+if command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ]; then
+    # Intel MPI asks Slurm's library for what the others ask Slurm itself.
+    aside "slurm" env WEFT="$weft" scripts/slurm.sh scripts/test-slurm.sh "$out" "${mpis[@]/#impi/}"
+else
+    skip "slurm" "it is not installed: scripts/setup.sh test-mpi"
+fi
+
 # Python examples, and the tests of mpi4py.
-for mpi in mpich openmpi; do
+for mpi in mpich openmpi impi; do
     python=.venv/$mpi/bin/python
     if ! "$python" -c 'import mpi4py' 2>/dev/null; then
         skip "mpi4py $mpi" "mpi4py is not in .venv/$mpi: scripts/setup.sh mpi"
@@ -270,9 +313,13 @@ pingpong() {
     export WEFT_JOB_KEY=$key
     on node0 timeout "$LIMIT_S" fi_pingpong -p weft -e rdm -I 200 -S all -c &
     server=$!
-    sleep 1
-    on node1 timeout "$LIMIT_S" fi_pingpong -p weft -e rdm -I 200 -S all -c "$address"
-    status=$?
+    # The client gives up at once where nobody listens yet.
+    for _ in $(seq 300); do
+        sleep 0.1
+        on node1 timeout "$LIMIT_S" fi_pingpong -p weft -e rdm -I 200 -S all -c "$address"
+        status=$?
+        [ $status -ne 0 ] && kill -0 "$server" 2>/dev/null || break
+    done
     if [ $status -ne 0 ]; then
         kill "$server" 2>/dev/null
     fi
@@ -388,12 +435,8 @@ for mpi in "${mpis[@]}"; do
     step "cable $mpi" cable "$mpi"
 done
 
-# Under Slurm, on two nodes of a lab.
-if command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ]; then
-    step "slurm" env WEFT="$weft" scripts/slurm.sh scripts/test-slurm.sh "$out" "${mpis[@]}"
-else
-    skip "slurm" "it is not installed: scripts/setup.sh test-mpi"
-fi
+# What has run meanwhile.
+finish
 
 say "$good good, ${#failed[@]} failed, $skipped skipped in $((SECONDS / 60)) min (all of it: $log)"
 if [ ${#failed[@]} -gt 0 ]; then

@@ -49,6 +49,8 @@ aarch64() {
     fi
     cargo check --target "$target" --lib -p weft-ofi -p weft-mpi
 }
+# Shows what the tests have said meanwhile.
+told() { cat "$target/tests.log" && return "$1"; }
 docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps; }
 
 # Most tests wait for one thing or another: a third of two processors is all that they use.
@@ -60,10 +62,15 @@ step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets -- -D warnings
 # These are no test's dependency, but MPI programs in tests load them.
 step "libraries for MPI" cargo build -p weft-ofi -p weft-mpi
-step "tests" cargo test --workspace --no-fail-fast -- --show-output
+step "building tests" cargo test --workspace --no-run
+# They mostly wait, so the next steps run meanwhile.
+cargo test --workspace --no-fail-fast -- --show-output >"$target/tests.log" 2>&1 &
+tests=$!
 step "models of rings, doorbells and the lock (loom)" models
 step "aarch64" aarch64
 step "documentation" docs
+wait "$tests"
+step "tests" told $?
 
 # sum passed|failed: that number over all test binaries.
 sum() {

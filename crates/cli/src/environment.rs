@@ -10,7 +10,7 @@ use crate::output::json_line;
 /// Prints the environment that puts an MPI on Weft.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which MPI [default: the one that is installed, or both]
+    /// Which MPI [default: all that are installed]
     #[arg(long, value_enum)]
     mpi: Option<Brand>,
     /// Weft's provider libweft-fi.so, or its directory [default: beside this program, or ../lib]

@@ -62,11 +62,17 @@ fn a_provider_that_is_not_there_or_no_provider_is_named() {
 fn a_program_of_another_library_is_named() {
     let _turn = alone();
     for mpi in Mpi::all() {
-        let (other, title) =
-            if mpi.name == "mpich" { ("openmpi", "MPICH") } else { ("mpich", "Open MPI") };
-        let output = run(&["--mpi", other, "--transport", "own"], &steps(&mpi));
-        refused(&output, &[&format!("is linked to {title}, not to"), "--mpi"]);
-        assert_eq!(output.status.code(), Some(2));
+        // Two of them have one binary interface, and tell by where the library is.
+        let (others, title) = match mpi.name {
+            "mpich" => (["openmpi", "impi"], "MPICH"),
+            "impi" => (["openmpi", "mpich"], "Intel MPI"),
+            _ => (["mpich", "impi"], "Open MPI"),
+        };
+        for other in others {
+            let output = run(&["--mpi", other, "--transport", "own"], &steps(&mpi));
+            refused(&output, &[&format!("is linked to {title}, not to"), "--mpi"]);
+            assert_eq!(output.status.code(), Some(2));
+        }
     }
     refused(&run(&[], Path::new("no-such-program-at-all")), &["no-such-program-at-all"]);
 }
@@ -154,7 +160,11 @@ fn the_environment_for_other_launchers_is_the_same() {
         assert_eq!(said["FI_PROVIDER"], "weft");
         let path = said["FI_PROVIDER_PATH"].as_str().expect("a directory");
         assert!(Path::new(path).join("libweft-fi.so").exists(), "{path}");
-        let own = if mpi.name == "mpich" { "MPIR_CVAR_CH4_NETMOD" } else { "OMPI_MCA_mtl" };
+        let own = match mpi.name {
+            "mpich" => "MPIR_CVAR_CH4_NETMOD",
+            "impi" => "I_MPI_FABRICS",
+            _ => "OMPI_MCA_mtl",
+        };
         assert_eq!(said[own], "ofi");
     }
 }

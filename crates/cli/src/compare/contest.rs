@@ -111,6 +111,7 @@ fn collectives(brand: Brand) -> &'static str {
     match brand {
         Brand::Mpich => "mpich weft collectives",
         Brand::OpenMpi => "openmpi weft collectives",
+        Brand::Intel => "impi weft collectives",
     }
 }
 
@@ -128,6 +129,12 @@ fn label(brand: Brand, reach: Reach, weft: bool) -> &'static str {
         (Brand::OpenMpi, Reach::Within, false) => "openmpi sm",
         (Brand::OpenMpi, Reach::Between, true) => "openmpi weft ether",
         (Brand::OpenMpi, Reach::Between, false) => "openmpi tcp",
+        (Brand::Intel, Reach::Within, true) => "impi weft shm",
+        (Brand::Intel, Reach::Within, false) => "impi shm",
+        (Brand::Intel, Reach::Among, true) => "impi weft, nodes",
+        (Brand::Intel, Reach::Among, false) => "impi tcp, nodes",
+        (Brand::Intel, Reach::Between, true) => "impi weft ether",
+        (Brand::Intel, Reach::Between, false) => "impi tcp",
     }
 }
 

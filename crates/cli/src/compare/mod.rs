@@ -33,7 +33,7 @@ pub struct Args {
     /// Under a minute: Weft beside TCP over a cable of two virtual nodes
     #[arg(long)]
     quick: bool,
-    /// MPI programs: MPICH and Open MPI on Weft beside their own shared memory and TCP
+    /// MPI programs: MPICH, Open MPI and Intel MPI on Weft beside their own shared memory and TCP
     #[arg(long)]
     mpi: bool,
     /// Weft's provider libweft-fi.so for --mpi, or its directory [default: beside this program]

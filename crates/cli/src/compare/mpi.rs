@@ -111,14 +111,13 @@ impl MpiRun {
 /// Compiles the benchmark, once for each version of it and each library.
 fn compile(install: &Install) -> Result<PathBuf, CliError> {
     let name = install.brand.name();
-    let Some(mpicc) = &install.mpicc else {
+    let (Some(mpicc), Some(mut compiler)) = (&install.mpicc, install.compiler()) else {
         let mpiexec = install.mpiexec.display();
         return Err(CliError::Bench(format!("there is no mpicc beside {name}'s {mpiexec}")));
     };
     kept(&format!("pair-{name}"), (SOURCE, mpicc), |own| {
         let source = own.with_extension("c");
         fs::write(&source, SOURCE).map_err(CliError::io(format!("write {}", source.display())))?;
-        let mut compiler = Command::new(mpicc);
         let done = compiler.args(["-O2", "-o"]).arg(own).arg(&source).output();
         let _ = fs::remove_file(&source);
         let done = done.map_err(CliError::io(format!("run {}", mpicc.display())))?;

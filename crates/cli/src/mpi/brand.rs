@@ -8,17 +8,30 @@ pub enum Brand {
     /// Open MPI, with its launcher PRRTE (5) or ORTE (4).
     #[value(name = "openmpi")]
     OpenMpi,
+    /// Intel MPI, with MPICH's binary interface and a Hydra of its own.
+    #[value(name = "impi")]
+    Intel,
 }
 
 impl Brand {
     /// All that are known.
-    pub const ALL: [Brand; 2] = [Brand::Mpich, Brand::OpenMpi];
+    pub const ALL: [Brand; 3] = [Brand::Mpich, Brand::OpenMpi, Brand::Intel];
 
     /// Its name in results and options.
     pub fn name(self) -> &'static str {
         match self {
             Brand::Mpich => "mpich",
             Brand::OpenMpi => "openmpi",
+            Brand::Intel => "impi",
+        }
+    }
+
+    /// The wheels that bring it.
+    pub fn wheels(self) -> &'static str {
+        match self {
+            Brand::Mpich => "mpich",
+            Brand::OpenMpi => "openmpi",
+            Brand::Intel => "impi-rt impi-devel",
         }
     }
 
@@ -27,20 +40,25 @@ impl Brand {
         match self {
             Brand::Mpich => "MPICH",
             Brand::OpenMpi => "Open MPI",
+            Brand::Intel => "Intel MPI",
         }
     }
 
     /// The file name of its library.
     pub fn library(self) -> &'static str {
         match self {
-            Brand::Mpich => "libmpi.so.12",
+            Brand::Mpich | Brand::Intel => "libmpi.so.12",
             Brand::OpenMpi => "libmpi.so.40",
         }
     }
 
-    /// The family that a library's file name belongs to. The common one of MPI 5 belongs to any.
-    pub fn of_library(name: &str) -> Option<Brand> {
-        Brand::ALL.into_iter().find(|b| b.library() == name)
+    /// The families whose library has this file name: several where they have one binary interface.
+    /// The common one of MPI 5 may be any's, and so may a name without a number.
+    pub fn of_library(name: &str) -> Vec<Brand> {
+        if name == "libmpi.so" || name.starts_with("libmpi_abi.so") {
+            return Brand::ALL.to_vec();
+        }
+        Brand::ALL.into_iter().filter(|b| b.library() == name).collect()
     }
 
     /// Names under which its launcher may be installed, the least ambiguous first.
@@ -48,6 +66,7 @@ impl Brand {
         match self {
             Brand::Mpich => &["mpiexec.hydra", "mpiexec.mpich", "mpiexec"],
             Brand::OpenMpi => &["mpiexec.openmpi", "mpiexec"],
+            Brand::Intel => &["mpiexec.hydra", "mpiexec"],
         }
     }
 
@@ -56,6 +75,7 @@ impl Brand {
         match self {
             Brand::Mpich => &["mpicc.mpich", "mpicc"],
             Brand::OpenMpi => &["mpicc.openmpi", "mpicc"],
+            Brand::Intel => &["mpicc"],
         }
     }
 }

@@ -222,6 +222,8 @@ fn trouble(args: &Args) -> Option<String> {
     let (wish, title) = match args.mpi {
         Brand::Mpich => (Wish::Mpich, "MPICH"),
         Brand::OpenMpi => (Wish::OpenMpi, "Open MPI"),
+        // It descends from MPICH, and asks for the same.
+        Brand::Intel => (Wish::Mpich, "Intel MPI"),
     };
     let answer = fabric.providers(wish);
     if answer.as_ref().is_ok_and(|names| names.iter().any(|n| n == "weft")) {

@@ -14,22 +14,27 @@ pub enum MpiError {
     #[error(
         "{title} is not here: it was looked for on PATH, and in .venv/{name} and .venv of this \
          directory and of those above; `python3 -m venv .venv/{name} && .venv/{name}/bin/pip \
-         install {name}` brings it",
-        title = .0.title(), name = .0.name()
+         install {wheels}` brings it",
+        title = .0.title(), name = .0.name(), wheels = .0.wheels()
     )]
     NotInstalled(Brand),
     /// No library at all.
     #[error(
-        "no MPI is here: MPICH and Open MPI were looked for on PATH, and in .venv of this \
-         directory and of those above; `python3 -m venv .venv/mpich && .venv/mpich/bin/pip \
+        "no MPI is here: MPICH, Open MPI and Intel MPI were looked for on PATH, and in .venv of \
+         this directory and of those above; `python3 -m venv .venv/mpich && .venv/mpich/bin/pip \
          install mpich` brings one"
     )]
     None,
     /// The program does not tell which library it wants, and there are several.
     #[error(
-        "{0} is not linked to an MPI, and both MPICH and Open MPI are here: say which by --mpi"
+        "{program} does not tell which MPI it is for, and here are {titles}: say which by --mpi"
     )]
-    Ambiguous(String),
+    Ambiguous {
+        /// The program.
+        program: String,
+        /// The libraries.
+        titles: String,
+    },
     /// The program is for another library.
     #[error(
         "{program} is linked to {is}, not to {wanted}: leave --mpi out, or compile it with \
@@ -39,7 +44,7 @@ pub enum MpiError {
         /// The program.
         program: String,
         /// What it is linked to.
-        is: &'static str,
+        is: String,
         /// What was asked for.
         wanted: &'static str,
     },
@@ -125,7 +130,9 @@ impl MpiError {
     /// Whether the user asked for something that there is not, rather than that something failed.
     pub fn is_usage(&self) -> bool {
         match self {
-            MpiError::Ambiguous(_) | MpiError::OtherBrand { .. } | MpiError::NoCable(..) => true,
+            MpiError::Ambiguous { .. } | MpiError::OtherBrand { .. } | MpiError::NoCable(..) => {
+                true
+            }
             MpiError::Run(error) => error.is_usage(),
             MpiError::Lab(error) => error.is_usage(),
             _ => false,

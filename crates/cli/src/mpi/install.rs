@@ -43,34 +43,43 @@ impl Install {
     /// When it is not installed, when the program is linked to another one than wished, or when
     /// there are several and nothing decides.
     pub fn for_program(program: &str, wish: Option<Brand>) -> Result<Install, MpiError> {
-        let linked = linked(program)?;
-        if let (Some(wanted), Linked::To { brand: Some(is), .. }) = (wish, &linked)
-            && wanted != *is
+        let (brands, library) = match linked(program)? {
+            Linked::To { brands, library } => (brands, library),
+            Linked::Unknown => (Brand::ALL.to_vec(), None),
+        };
+        let near = library.as_deref().and_then(|l| Install::of_library(l, &brands));
+        // What has the interface that all have in common runs on any; else it is what it loads.
+        let brands = match &near {
+            Some(near) if brands.len() < Brand::ALL.len() => vec![near.brand],
+            _ => brands,
+        };
+        if let Some(wanted) = wish
+            && !brands.contains(&wanted)
         {
-            let (is, wanted) = (is.title(), wanted.title());
-            return Err(MpiError::OtherBrand { program: program.to_string(), is, wanted });
+            let is: Vec<&str> = brands.iter().map(|brand| brand.title()).collect();
+            let (program, is, wanted) = (program.to_string(), is.join(" or "), wanted.title());
+            return Err(MpiError::OtherBrand { program, is, wanted });
         }
-        if let Linked::To { brand, library } = &linked {
-            let brand = wish.or(*brand);
-            let candidates = brand.map_or(Brand::ALL.to_vec(), |b| vec![b]);
-            let near = library.as_deref().and_then(|l| Install::of_library(l, &candidates));
-            if let Some(install) = near {
-                return Ok(install);
-            }
-            if let Some(brand) = brand {
-                return Install::find(brand);
-            }
+        match (near, wish) {
+            (Some(near), None) => Ok(near),
+            (Some(near), Some(wanted)) if near.brand == wanted => Ok(near),
+            (_, Some(wanted)) => Install::find(wanted),
+            (None, None) => Install::only(program, &brands),
         }
-        match wish {
-            Some(brand) => Install::find(brand),
-            None => {
-                let all = Brand::ALL.into_iter().map(Install::find);
-                let mut all: Vec<Install> = all.filter_map(Result::ok).collect();
-                match all.len() {
-                    0 => Err(MpiError::None),
-                    1 => Ok(all.remove(0)),
-                    _ => Err(MpiError::Ambiguous(program.to_string())),
-                }
+    }
+
+    /// The one that is installed of these.
+    fn only(program: &str, brands: &[Brand]) -> Result<Install, MpiError> {
+        let found = brands.iter().map(|brand| Install::find(*brand));
+        let mut found: Vec<Install> = found.filter_map(Result::ok).collect();
+        match (&found[..], brands) {
+            ([_], _) => Ok(found.remove(0)),
+            ([], [brand]) => Err(MpiError::NotInstalled(*brand)),
+            ([], _) => Err(MpiError::None),
+            (several, _) => {
+                let titles: Vec<&str> = several.iter().map(|i| i.brand.title()).collect();
+                let (program, titles) = (program.to_string(), titles.join(", "));
+                Err(MpiError::Ambiguous { program, titles })
             }
         }
     }
@@ -114,10 +123,36 @@ impl Install {
     /// The variable that says where its launcher makes its directories, where it makes any.
     pub fn directories(&self) -> Option<&'static str> {
         match (self.brand, self.version.0 >= 5) {
-            (Brand::Mpich, _) => None,
+            (Brand::Mpich | Brand::Intel, _) => None,
             (Brand::OpenMpi, true) => Some("PRTE_MCA_prte_tmpdir_base"),
             (Brand::OpenMpi, false) => Some("OMPI_MCA_orte_tmpdir_base"),
         }
+    }
+
+    /// Its C compiler, ready to be called, where that is installed.
+    pub fn compiler(&self) -> Option<Command> {
+        let mut command = Command::new(self.mpicc.as_ref()?);
+        // Intel's, as its wheel brings it, does not know where it is.
+        if let Some(root) = self.root().filter(|_| self.brand == Brand::Intel) {
+            command.env("I_MPI_ROOT", root);
+        }
+        Some(command)
+    }
+
+    /// The folder that its `bin` is in.
+    fn root(&self) -> Option<&Path> {
+        self.mpiexec.parent()?.parent()
+    }
+
+    /// The libfabric that comes with Intel MPI, which it opens by name when it starts: in its
+    /// wheels, and where its installer puts it.
+    fn bundled(&self) -> Option<PathBuf> {
+        if let Some(named) = std::env::var_os("I_MPI_OFI_LIBRARY") {
+            return Some(PathBuf::from(named));
+        }
+        let folders = ["lib", "opt/mpi/libfabric/lib", "libfabric/lib"];
+        let root = self.root()?;
+        folders.map(|f| root.join(f).join("libfabric.so.1")).into_iter().find(|p| p.exists())
     }
 
     /// The libfabric that this library uses.
@@ -139,7 +174,10 @@ impl Install {
                 .map(|f| folder.join(f).join("mca_mtl_ofi.so"))
                 .find_map(|file| fabric(&file))
         };
-        let found = direct.or_else(component);
+        let found = match self.brand {
+            Brand::Intel => self.bundled(),
+            _ => direct.or_else(component),
+        };
         let place = || library.unwrap_or(&self.mpiexec).to_path_buf();
         found.ok_or_else(|| MpiError::NoFabric { title: self.brand.title(), place: place() })
     }
@@ -158,7 +196,9 @@ impl Install {
 
 /// Whose launcher says this when asked for its version, and which it is.
 fn identify(said: &str) -> Option<(Brand, Version)> {
-    let brand = if said.contains("HYDRA") {
+    let brand = if said.contains("Intel(R) MPI Library") {
+        Brand::Intel
+    } else if said.contains("HYDRA") {
         Brand::Mpich
     } else if said.contains("Open MPI") || said.contains("OpenRTE") || said.contains("PRRTE") {
         Brand::OpenMpi
@@ -196,7 +236,7 @@ fn is_safe(folder: &Path) -> bool {
 /// The library that goes with the programs in `bin`.
 fn library_of(brand: Brand, bin: &Path) -> Option<PathBuf> {
     let root = bin.parent()?;
-    let mut folders = vec![root.join("lib"), root.join("lib64")];
+    let mut folders = ["lib", "lib64", "lib/release"].map(|f| root.join(f)).to_vec();
     // Debian and its kin have a directory for each architecture.
     let entries = fs::read_dir(root.join("lib")).into_iter().flatten().flatten();
     folders
@@ -216,7 +256,8 @@ mod tests {
         assert_eq!(identify(five), Some((Brand::OpenMpi, (5, 0, 11))));
         let four = "mpiexec.openmpi (OpenRTE) 4.1.4\n";
         assert_eq!(identify(four), Some((Brand::OpenMpi, (4, 1, 4))));
-        assert_eq!(identify("Intel(R) MPI Library 2021.9"), None);
+        let intel = "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626";
+        assert_eq!(identify(intel), Some((Brand::Intel, (2021, 18, 1))));
         assert_eq!(identify("HYDRA without a number"), None);
     }
 }

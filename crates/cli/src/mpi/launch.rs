@@ -12,7 +12,8 @@ use crate::lab::Lab;
 
 /// What keeps each launcher from asking a batch system (Slurm, PBS, ...) where ranks go and how to
 /// get there: within an allocation it would do so by itself, and take other nodes than those that
-/// were looked at. Those of Open MPI 5, then of Open MPI 4, then of Hydra.
+/// were looked at. Those of Open MPI 5, then of Open MPI 4, then of Hydra. (Intel's asks all the
+/// same, unless it is told hosts.)
 const BY_ITSELF: [(&str, &str); 5] = [
     ("PRTE_MCA_ras", "^slurm,pbs,tm,lsf,gridengine,flux"),
     ("PRTE_MCA_plm", "^slurm,tm,lsf,pals"),
@@ -55,7 +56,7 @@ impl Help {
         match brand {
             _ if collectives => Help::Collectives,
             Brand::Mpich => Help::Yields,
-            Brand::OpenMpi => Help::Nothing,
+            Brand::OpenMpi | Brand::Intel => Help::Nothing,
         }
     }
 }
@@ -93,7 +94,8 @@ impl Launch<'_> {
         let mut setup = Setup::default();
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let way = if matches!(self.hosts, Hosts::Here) { "fork" } else { "ssh" };
-        for (name, value) in BY_ITSELF.into_iter().chain([("HYDRA_LAUNCHER", way)]) {
+        let ways = [("HYDRA_LAUNCHER", way), ("I_MPI_HYDRA_BOOTSTRAP", way)];
+        for (name, value) in BY_ITSELF.into_iter().chain(ways) {
             // Who sets it knows the place better.
             if std::env::var_os(name).is_none() {
                 command.env(name, value);
@@ -102,6 +104,7 @@ impl Launch<'_> {
         match self.install.brand {
             Brand::Mpich => self.prepare_hydra(&mut command),
             Brand::OpenMpi => self.prepare_openmpi(&mut command),
+            Brand::Intel => self.prepare_intel(&mut command),
         }
         match &self.hosts {
             Hosts::Here => {}
@@ -110,11 +113,7 @@ impl Launch<'_> {
                 setup.enter = Some(lab.enter(0)?);
             }
             Hosts::Remote { hosts, agent } => {
-                let list = list(hosts.iter().map(|(name, ranks)| (name.clone(), *ranks)));
-                match self.install.brand {
-                    Brand::Mpich => command.args(["-hosts", &list]),
-                    Brand::OpenMpi => command.args(["--host", &list]),
-                };
+                self.place(&mut command, hosts.iter().map(|(name, ranks)| (name.clone(), *ranks)));
                 if let Some(agent) = agent {
                     command.args(self.agent_option()).arg(agent);
                 }
@@ -133,7 +132,7 @@ impl Launch<'_> {
     /// Gives all ranks, and only them, a variable.
     fn give(&self, command: &mut Command, name: &str, value: &str) {
         match self.install.brand {
-            Brand::Mpich => command.args(["-genv", name, value]),
+            Brand::Mpich | Brand::Intel => command.args(["-genv", name, value]),
             Brand::OpenMpi => command.args(["-x", &format!("{name}={value}")]),
         };
     }
@@ -186,6 +185,35 @@ impl Launch<'_> {
         }
     }
 
+    /// What Intel's launcher is told wherever it runs. It leaves ranks in its own session.
+    fn prepare_intel(&self, command: &mut Command) {
+        let placed = ["hosts", "host", "f", "hostfile", "machinefile", "machine"];
+        if matches!(self.hosts, Hosts::Here) && !placed.iter().any(|name| self.has_option(name)) {
+            command.args(["-hosts", "localhost"]);
+        }
+        // Each node of a lab would tie its ranks to the same processors.
+        let many = self.is_here() && self.ranks as usize > weft_sys::cpu::usable();
+        let loose = !self.bind || many || matches!(self.hosts, Hosts::Lab(..));
+        if loose && std::env::var_os("I_MPI_PIN").is_none() {
+            command.env("I_MPI_PIN", "0");
+        }
+    }
+
+    /// Tells the launcher the hosts, and how many ranks are on each.
+    fn place(&self, command: &mut Command, hosts: impl Iterator<Item = (String, u32)>) {
+        let list = |hosts: Vec<String>| hosts.join(",");
+        let counted = |(name, ranks): (String, u32)| format!("{name}:{ranks}");
+        let repeated = |(name, ranks)| std::iter::repeat_n(name, ranks as usize);
+        match self.install.brand {
+            Brand::Mpich => command.args(["-hosts", &list(hosts.map(counted).collect())]),
+            Brand::OpenMpi => command.args(["--host", &list(hosts.map(counted).collect())]),
+            // It takes no counts there.
+            Brand::Intel => {
+                command.args(["-ppn", "1", "-hosts", &list(hosts.flat_map(repeated).collect())])
+            }
+        };
+    }
+
     /// Whether the user gives the launcher this option, which it takes only once: then that counts.
     fn has_option(&self, name: &str) -> bool {
         self.options.iter().filter_map(|o| o.to_str()).any(|option| {
@@ -198,18 +226,19 @@ impl Launch<'_> {
         let ways = ways(lab)?;
         let launcher = Launcher::new(&lab.record().name, &ways)?;
         let used = ways.iter().zip(ranks).filter(|(_, n)| **n > 0);
-        let hosts = list(used.map(|(way, n)| (way.ip.to_string(), *n)));
+        launcher.stand_in(command, self.agent_option());
+        self.place(command, used.map(|(way, n)| (way.ip.to_string(), *n)));
         match self.install.brand {
-            Brand::Mpich => {
-                launcher.stand_in(command, &["-launcher", "ssh", "-launcher-exec"]);
+            Brand::Mpich | Brand::Intel => {
                 if let Some((interface, _)) = lab.towards(0, 1) {
                     command.args(["-iface", &interface]);
                 }
-                command.args(["-hosts", &hosts]);
+                if self.install.brand == Brand::Intel {
+                    // All nodes by node 0, which the stand-in for ssh brings them to.
+                    command.env("I_MPI_HYDRA_BRANCH_COUNT", lab.nodes().max(2).to_string());
+                }
             }
             Brand::OpenMpi => {
-                launcher.stand_in(command, self.agent_option());
-                command.args(["--host", &hosts]);
                 // The nodes of a lab share cores. With a session for each, Linux would share them
                 // out by session (autogroups), and ranks that wait politely would stand still for
                 // up to seconds, so that others take them for dead.
@@ -224,16 +253,11 @@ impl Launch<'_> {
     /// How a launcher is told what to start instead of ssh.
     fn agent_option(&self) -> &'static [&'static str] {
         match (self.install.brand, self.install.version.0 >= 5) {
-            (Brand::Mpich, _) => &["-launcher", "ssh", "-launcher-exec"],
+            (Brand::Mpich | Brand::Intel, _) => &["-launcher", "ssh", "-launcher-exec"],
             (Brand::OpenMpi, true) => &["--prtemca", "plm_ssh_agent"],
             (Brand::OpenMpi, false) => &["--mca", "plm_rsh_agent"],
         }
     }
-}
-
-fn list(hosts: impl Iterator<Item = (String, u32)>) -> String {
-    let words: Vec<String> = hosts.map(|(name, ranks)| format!("{name}:{ranks}")).collect();
-    words.join(",")
 }
 
 /// How node 0 reaches each node; all must have cables to each other.

@@ -11,7 +11,8 @@ use crate::cache::kept;
 /// Called like ssh: options, a host, and a command line. Which lab is meant is in the environment,
 /// so that the script is the same for all and stays in the cache. Each word of `LAB_HOSTS` is the
 /// address of a node, its name, and the address that node 0 has towards it: a launcher that tells
-/// its helpers only one address of its own tells each of them the right one that way.
+/// its helpers only one address of its own tells each of them the right one that way. (Intel's also
+/// tells them its own interface, whose name is another one there.)
 const SCRIPT: &str = r#"#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1; shift
@@ -19,7 +20,8 @@ line=$*
 for each in $LAB_HOSTS; do
     ip=${each%%=*}; rest=${each#*=}; node=${rest%%=*}; hub=${rest#*=}
     if [ "$ip" = "$host" ] || [ "$node" = "$host" ]; then
-        line=$(printf '%s\n' "$line" | sed "s/--control-port $LAB_HUB:/--control-port $hub:/")
+        line=$(printf '%s\n' "$line" | sed "s/--control-port $LAB_HUB:/--control-port $hub:/
+            s/--upstream-host $LAB_HUB /--upstream-host $hub /; s/--iface [^ ]* //")
         exec "$LAB_EXEC" lab exec --name "$LAB_NAME" "$node" -- sh -c "$line"
     fi
 done

@@ -12,8 +12,9 @@ use super::{Brand, MpiError};
 pub enum Linked {
     /// It is linked to one.
     To {
-        /// Its family; none for the interface that all have in common (`libmpi_abi`).
-        brand: Option<Brand>,
+        /// The families whose binary interface it is: all for the one that they have in common
+        /// (`libmpi_abi`), two for MPICH's.
+        brands: Vec<Brand>,
         /// The file that the dynamic linker takes; none if it finds none.
         library: Option<PathBuf>,
     },
@@ -90,9 +91,8 @@ fn parse(text: &str) -> Vec<(String, Option<PathBuf>)> {
 
 fn mpi_of(libraries: Vec<(String, Option<PathBuf>)>) -> Linked {
     let mpi = libraries.into_iter().find_map(|(name, library)| {
-        let brand = Brand::of_library(&name);
-        (brand.is_some() || name.starts_with("libmpi_abi.so"))
-            .then_some(Linked::To { brand, library })
+        let brands = Brand::of_library(&name);
+        (!brands.is_empty()).then_some(Linked::To { brands, library })
     });
     mpi.unwrap_or(Linked::Unknown)
 }
@@ -122,16 +122,21 @@ mod tests {
     #[test]
     fn the_library_is_known_by_its_name_wherever_it_is() {
         let of = |text: &str| mpi_of(parse(text));
-        let to = |brand, path: Option<&str>| Linked::To { brand, library: path.map(PathBuf::from) };
+        let to = |brands: &[Brand], path: Option<&str>| {
+            let (brands, library) = (brands.to_vec(), path.map(PathBuf::from));
+            Linked::To { brands, library }
+        };
         assert_eq!(
             of("\tlinux-vdso.so.1 (0x1)\n\tlibmpi.so.12 => /a b/libmpi.so.12 (0x7f)\n"),
-            to(Some(Brand::Mpich), Some("/a b/libmpi.so.12"))
+            to(&[Brand::Mpich, Brand::Intel], Some("/a b/libmpi.so.12"))
         );
-        assert_eq!(of("\tlibmpi.so.40 => not found\n"), to(Some(Brand::OpenMpi), None));
-        assert_eq!(
-            of("\tlibmpi_abi.so.1 => /l/libmpi_abi.so.1 (0x1)"),
-            to(None, Some("/l/libmpi_abi.so.1"))
-        );
+        assert_eq!(of("\tlibmpi.so.40 => not found\n"), to(&[Brand::OpenMpi], None));
+        for name in ["libmpi_abi.so.1", "libmpi.so"] {
+            assert_eq!(
+                of(&format!("\t{name} => /l/{name} (0x1)")),
+                to(&Brand::ALL, Some(&format!("/l/{name}")))
+            );
+        }
         assert_eq!(of("\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n"), Linked::Unknown);
         assert_eq!(of("\tnot a dynamic executable\n"), Linked::Unknown);
     }

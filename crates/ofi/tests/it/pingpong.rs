@@ -36,7 +36,7 @@ fn the_ping_pong_program_verifies_messages_of_all_sizes() {
         let mut server = server.stdout(Stdio::null()).spawn().expect("the server starts");
         // The client gives up at once where nobody listens yet.
         let mut said = String::new();
-        let good = (0..20).any(|_| {
+        let good = (0..600).any(|_| {
             thread::sleep(Duration::from_millis(100));
             let output = command(&["-P", &port, "127.0.0.1"]).output().expect("the client runs");
             said = String::from_utf8_lossy(&output.stdout).into_owned()

@@ -73,6 +73,22 @@ pub(super) fn next(at: &Side, other: &Side) -> Occurrence {
     panic!("nothing has happened");
 }
 
+/// Waits until a probe at one side shows such a message; both make progress meanwhile.
+pub(super) fn shown(at: &Side, other: &Side, want: &Want) {
+    for _ in 0..1_000_000 {
+        other.endpoint.turn(|turn| turn.progress());
+        let found = at.endpoint.turn(|turn| {
+            turn.progress();
+            turn.peek(want)
+        });
+        if found.is_some() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("no message is shown");
+}
+
 pub(super) fn ended(occurrence: Occurrence) -> (u64, Result<Status, Error>, Option<Placed>) {
     match occurrence {
         Occurrence::Ended { cookie: c, result, placed } => {
@@ -221,16 +237,7 @@ fn claimed_messages_are_received_or_thrown_away() {
         a.endpoint.turn(|turn| turn.send(to_b, &to, &from, Some(cookie(tag))).unwrap());
     }
     let want = |tag| Want { source: Some(PeerId(0)), tag, ignore: 0, kind: Kind::TAGGED };
-    while b
-        .endpoint
-        .turn(|turn| {
-            turn.progress();
-            turn.peek(&want(3))
-        })
-        .is_none()
-    {
-        a.endpoint.turn(|turn| turn.progress());
-    }
+    shown(&b, &a, &want(3));
     let into = Buf::from_vec(vec![0; 50_000]);
     b.endpoint.turn(|turn| {
         let second = turn.claim(&want(2)).unwrap();
@@ -444,14 +451,7 @@ fn an_operation_on_a_peer_that_ends_is_told_to_have_failed() {
     a.endpoint.turn(|turn| {
         turn.send(to_b, &envelope(Kind::TAGGED, 1), &big, Some(cookie(2))).unwrap();
     });
-    while b
-        .endpoint
-        .turn(|turn| {
-            turn.progress();
-            turn.peek(&any(Kind::TAGGED))
-        })
-        .is_none()
-    {}
+    shown(&b, &a, &any(Kind::TAGGED));
     drop(b);
     let lonely = side(1);
     let mut contexts = Vec::new();

@@ -117,16 +117,7 @@ fn flood(from: &Side, to: u32, at: &Side) {
         at.endpoint.turn(|turn| turn.progress());
     }
     let last = Want { source: None, tag: 4109, ignore: 0, kind: Kind::TAGGED };
-    while at
-        .endpoint
-        .turn(|turn| {
-            turn.progress();
-            turn.peek(&last)
-        })
-        .is_none()
-    {
-        from.endpoint.turn(|turn| turn.progress());
-    }
+    shown(at, from, &last);
 }
 
 #[test]
