@@ -31,8 +31,9 @@ pub struct Caps {
 pub enum SendError {
     /// No room just now (ring full, credit spent, peer not connected yet): poll, then try again.
     Full,
-    /// The peer asked for announcements only, because its memory for unexpected messages is short
-    /// ([`Device::hold`]): announce, or wait until it takes messages again.
+    /// This message can be announced now, but not sent: the peer has asked for announcements only,
+    /// because its memory for unexpected messages is short ([`Device::hold`]), or there is no room
+    /// for so long a one. Announce it, or poll and try again.
     Held,
     /// It will never be taken.
     Failed(Error),

@@ -58,6 +58,7 @@ use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};
 pub use scope::Scope;
 use sends::{Outgoing, Started};
+pub use serve::remote_operations;
 pub use share::Share;
 pub use turn::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
 use work::EndpointWork;
@@ -161,9 +162,9 @@ impl Endpoint {
     }
 
     /// For a caller who asks again and again whether something has happened, and never sleeps:
-    /// called after each time that nothing had, with how often that was in a row, it gives the
-    /// processor away where others need it, and sleeps for a moment, or until something arrives,
-    /// after long. `true` if it did, so that another look may find something.
+    /// called after each time that nothing had, with how often that was in a row (0 begins anew),
+    /// it gives the processor away where others need it, and sleeps for a moment, or until
+    /// something arrives, after long. `true` if it did, so that another look may find something.
     #[inline]
     pub fn idle(&self, rounds: u32) -> bool {
         self.station.idle(rounds)

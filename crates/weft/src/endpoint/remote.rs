@@ -20,7 +20,7 @@ use weft_wire::{Envelope, Kind, OpId, PeerId};
 
 use super::ops::{Ops, Owner, State, Status, Until};
 use super::sends::{Outgoing, Started};
-use super::serve::Answer;
+use super::serve::{Answer, count_remote};
 use super::share::{SHARE_LEN, Share};
 use super::turn::{Along, Atomic};
 use super::work::EndpointWork;
@@ -38,6 +38,9 @@ const SPOT_LEN: usize = 16;
 
 /// Bytes between an atomic operation's start and its operands.
 pub(super) const ATOMIC_LEN: usize = 8;
+
+/// A longer put is not copied to wait for room: its payload is announced.
+const COPIED_MAX: usize = 16 << 10;
 
 /// A place in no window: asking for it is answered, and nothing else.
 const NOWHERE: Spot = Spot { key: u64::MAX, addr: 0 };
@@ -100,6 +103,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 impl EndpointWork {
     /// A new operation that a peer will answer.
     fn ask(&mut self, peer: PeerId, into: Buf, owner: Owner) -> (u32, u64) {
+        count_remote();
         let slot = self.ops.insert(State::Remote, peer, into);
         self.ops.at(slot).owner = owner;
         (slot, self.ops.id(slot).0)
@@ -128,8 +132,13 @@ impl EndpointWork {
             self.ask_self(peer, &envelope, start.as_slice(), &[from]);
             return Ok(());
         }
-        let sent = if !self.announces(peer, start.len + from.len()) {
+        let len = start.len + from.len();
+        let sent = if self.is_copied(peer, len) {
             self.send_parts(peer, &envelope, start.as_slice(), &[from])
+        } else if !self.announces(peer, len)
+            && self.try_parts(peer, &envelope, start.as_slice(), &[from])?
+        {
+            Ok(())
         } else {
             let setup = Envelope { kind: Kind::CONTROL, ..envelope };
             let long = Envelope { kind: Kind::LONG_PUT, ..envelope };
@@ -142,7 +151,12 @@ impl EndpointWork {
 
     /// Whether a put of `len` bytes is copied by the call that starts it.
     pub(super) fn puts_at_once(&self, peer: PeerId, len: usize) -> bool {
-        self.device.is_self(peer) || !self.announces(peer, SPOT_LEN + SHARE_LEN + len)
+        self.device.is_self(peer) || self.is_copied(peer, SPOT_LEN + SHARE_LEN + len)
+    }
+
+    /// Whether a request of `len` bytes is copied where there is no room for it.
+    fn is_copied(&self, peer: PeerId, len: usize) -> bool {
+        len <= COPIED_MAX && !self.announces(peer, len)
     }
 
     pub(super) fn get(
@@ -242,28 +256,41 @@ impl EndpointWork {
         head: &[u8],
         parts: &[&Buf],
     ) -> Result<(), Error> {
-        let len = head.len() + parts.iter().map(|part| part.len()).sum::<usize>();
-        if !self.has_waiting_for(peer) && len <= self.device.caps(peer).eager_max {
-            match self.device.reserve(peer, len) {
-                Ok(()) => {
-                    self.device.space()[..head.len()].copy_from_slice(head);
-                    let mut at = head.len();
-                    for part in parts {
-                        self.device.fill(at, part);
-                        at += part.len();
-                    }
-                    self.device.commit(envelope);
-                    return Ok(());
-                }
-                Err(SendError::Failed(error)) => return Err(error),
-                Err(SendError::Full | SendError::Held) => {}
-            }
+        if self.try_parts(peer, envelope, head, parts)? {
+            return Ok(());
         }
         let bytes = together(head, parts);
         let kept = Outgoing::Kept(&Buf::from_vec(bytes), Until::Free);
         let started = self.send(peer, envelope, kept)?;
         self.detach(started);
         Ok(())
+    }
+
+    /// The same, if there is room for it now.
+    fn try_parts(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        head: &[u8],
+        parts: &[&Buf],
+    ) -> Result<bool, Error> {
+        let len = head.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        if self.has_waiting_for(peer) || len > self.device.caps(peer).eager_max {
+            return Ok(false);
+        }
+        match self.device.reserve(peer, len) {
+            Ok(()) => {}
+            Err(SendError::Failed(error)) => return Err(error),
+            Err(SendError::Full | SendError::Held) => return Ok(false),
+        }
+        self.device.space()[..head.len()].copy_from_slice(head);
+        let mut at = head.len();
+        for part in parts {
+            self.device.fill(at, part);
+            at += part.len();
+        }
+        self.device.commit(envelope);
+        Ok(true)
     }
 
     /// Sends a copy of `bytes`.

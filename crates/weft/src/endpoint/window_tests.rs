@@ -164,3 +164,58 @@ fn windows_work_in_order_while_messages_must_be_announced() {
     words.sort_unstable();
     assert_eq!(words, [5, 6]);
 }
+
+/// Puts that would go in one piece, were there room for so many: the others are announced, and
+/// pulled from where they lie.
+#[test]
+fn puts_that_find_no_room_arrive_all_the_same() {
+    let (a, b, to_b) = watched();
+    let (len, puts) = (30_000, 40);
+    let memory = Buf::from_vec(vec![0; puts * len]);
+    let key = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+    let from: Vec<Buf> = (0..puts).map(|n| Buf::from_vec(vec![n as u8 + 1; len])).collect();
+    a.endpoint.turn(|turn| {
+        for (n, from) in from.iter().enumerate() {
+            let at = Spot { key, addr: (n * len) as u64 };
+            turn.put(to_b, from, at, Along::default(), Some(cookie(n as u64))).unwrap();
+        }
+    });
+    let mut told = 0;
+    while told < puts {
+        told += usize::from(matches!(next(&a, &b), Occurrence::Ended { result: Ok(_), .. }));
+    }
+    for (n, part) in bytes(&memory).chunks(len).enumerate() {
+        assert!(part.iter().all(|byte| *byte == n as u8 + 1), "put {n}");
+    }
+    let announced = a.endpoint.counters().into_iter().find(|(name, _)| name == "shm.announced");
+    let (_, announced) = announced.unwrap();
+    assert!(announced > 0 && announced < puts as u64, "{announced}");
+}
+
+/// Who waits at another endpoint of the asker's or the owner's process learns that it is needed.
+#[test]
+fn what_is_asked_of_windows_is_counted_where_it_begins_and_where_it_is_answered() {
+    let (a, b, to_b) = watched();
+    let memory = Buf::from_vec(vec![0; 8]);
+    let key = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+    // Both ends, and other tests, are of one process, so it may count more.
+    let before = remote_operations();
+    let at = Spot { key, addr: 0 };
+    a.endpoint.turn(|turn| {
+        turn.put(to_b, &Buf::from_vec(pattern(8)), at, Along::default(), Some(cookie(1))).unwrap();
+    });
+    let begun = remote_operations();
+    assert!(begun.wrapping_sub(before) >= 1);
+    ended(next_of_ends(&a, &b)).1.unwrap();
+    assert!(remote_operations().wrapping_sub(before) >= 2);
+}
+
+/// The next end at `a`; what `b` is told of its windows is left out.
+fn next_of_ends(a: &Side, b: &Side) -> Occurrence {
+    loop {
+        let occurrence = next(a, b);
+        if matches!(occurrence, Occurrence::Ended { .. }) {
+            return occurrence;
+        }
+    }
+}

@@ -105,6 +105,9 @@ impl Shm {
         let id = OfferId::unpack(ticket.0);
         // Where processes outnumber the processors, each piece may mean a wait for its copier.
         let crowded = self.peers.len() >= self.processors;
+        // Who sends while it receives most likely has a partner that does so too, and has its own
+        // copy to make: both ways at once, each is fastest with its own message in one piece.
+        let both_ways = self.peers.iter().any(|peer| !peer.offers.is_empty());
         let known = &mut self.peers[at];
         let arrival = known.arrivals.get_mut(id.slot as usize);
         let announcement = arrival.and_then(|a| a.take_if(|a| a.id == id));
@@ -123,7 +126,7 @@ impl Shm {
         };
         let want = usize::try_from(announcement.len).map_or(into.len(), |len| len.min(into.len()));
         let way = way(line, &announcement, &self.sockets);
-        let alone = crowded || matches!(way, Way::Ring);
+        let alone = crowded || both_ways || matches!(way, Way::Ring);
         let both = if alone { None } else { help::ask(line, announcement.id, &into, want) };
         let now = if both.is_some() { 0..0 } else { 0..want };
         let pull = Pull { at, op, announcement, into, want, now, both, way };

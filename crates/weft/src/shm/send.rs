@@ -7,7 +7,7 @@ use weft_wire::{Envelope, Kind, OpId, PeerId};
 use super::item::{self, Announcement, MAX_PIECES, OfferId};
 use super::peer::{Line, State};
 use super::region::Entry;
-use super::{EAGER_MAX, Shm};
+use super::{EAGER_MAX, READER_EAGER_MAX, Shm};
 use crate::device::SendError;
 use crate::error::Error;
 
@@ -16,6 +16,16 @@ impl Shm {
     #[inline]
     pub(super) fn at(&self, peer: PeerId) -> Option<usize> {
         self.route.get(peer.index()).filter(|&&at| at != u32::MAX).map(|&at| at as usize)
+    }
+
+    /// The longest message to `peer` that goes through its ring in one piece.
+    #[inline]
+    pub(super) fn eager_max(&self, peer: PeerId) -> usize {
+        if !self.reads_all {
+            return EAGER_MAX;
+        }
+        let line = self.at(peer).and_then(|at| self.peers[at].line.as_ref());
+        line.map_or(EAGER_MAX, |line| line.ends.max_len().min(READER_EAGER_MAX))
     }
 
     /// The peer's place, for sending: it is connected and lets us send.
@@ -75,7 +85,9 @@ impl Shm {
             Refused::Full => {
                 peer.refused = true;
                 self.count.full += 1;
-                SendError::Full
+                // An announcement needs next to no room, and the receiver can go on without the
+                // sender.
+                if len > EAGER_MAX { SendError::Held } else { SendError::Full }
             }
             Refused::TooLong => SendError::Failed(Error::TooLong { len, max: EAGER_MAX }),
             Refused::Corrupt(error) => {
@@ -89,11 +101,18 @@ impl Shm {
     }
 
     #[inline]
+    fn check_len(&self, peer: PeerId, len: usize) -> Result<(), SendError> {
+        if len <= EAGER_MAX {
+            return Ok(());
+        }
+        let max = self.eager_max(peer);
+        if len <= max { Ok(()) } else { Err(SendError::Failed(Error::TooLong { len, max })) }
+    }
+
+    #[inline]
     pub(super) fn reserve_in(&mut self, peer: PeerId, len: usize) -> Result<(), SendError> {
         self.reserved = usize::MAX;
-        if len > EAGER_MAX {
-            return Err(SendError::Failed(Error::TooLong { len, max: EAGER_MAX }));
-        }
+        self.check_len(peer, len)?;
         let at = self.way_to(peer, true)?;
         if let Some(line) = &mut self.peers[at].line
             && let Err(refused) = line.ends.reserve(len)
@@ -112,9 +131,7 @@ impl Shm {
         payload: &[u8],
     ) -> Result<(), SendError> {
         self.reserved = usize::MAX;
-        if payload.len() > EAGER_MAX {
-            return Err(SendError::Failed(Error::TooLong { len: payload.len(), max: EAGER_MAX }));
-        }
+        self.check_len(peer, payload.len())?;
         let at = self.way_to(peer, true)?;
         let Some(line) = &mut self.peers[at].line else { return Err(SendError::Full) };
         match line.push(item::MESSAGE, item::head(envelope), payload, true) {

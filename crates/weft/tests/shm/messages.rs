@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weft::device::{Device, SendError};
 use weft::error::Error;
-use weft::shm::{EAGER_MAX, ShmOptions};
+use weft::shm::{EAGER_MAX, READER_EAGER_MAX, ShmOptions};
 use weft_sys::buf::{Buf, lend};
 use weft_sys::{cpu, seccomp};
 use weft_wire::{OpId, PeerId, Ticket};
@@ -186,6 +186,34 @@ fn both_ends_copy_a_large_message() {
 }
 
 #[test]
+fn both_ways_at_once_each_copies_its_own_message() {
+    let (mut a, mut b) = pair(options());
+    let len = (1 << 20) + 5;
+    for round in 1..=3 {
+        let (at_a, at_b) = (Buf::from_vec(vec![0; len]), Buf::from_vec(vec![0; len]));
+        a.announces(1, tag(1), &Buf::from_vec(pattern(round, len)), 100);
+        b.announces(0, tag(2), &Buf::from_vec(pattern(round + 9, len)), 100);
+        let mut ends = 0;
+        patiently(|| {
+            for (end, into) in [(&mut a, &at_a), (&mut b, &at_b)] {
+                match end.poll() {
+                    Some(Said::Announced(peer, _, _, ticket)) => {
+                        end.shm.pull(peer, ticket, into.clone(), OpId(200));
+                    }
+                    Some(Said::Done(_)) => ends += 1,
+                    None => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            (ends == 4).then_some(())
+        });
+        assert!(at_a.into_vec() == Some(pattern(round + 9, len)));
+        assert!(at_b.into_vec() == Some(pattern(round, len)));
+    }
+    assert_eq!(a.counter("shm.helped_bytes") + b.counter("shm.helped_bytes"), 0);
+}
+
+#[test]
 fn where_the_sender_may_not_write_the_receiver_copies_alone() {
     // The filter holds for the thread that asks for it, so it goes with this one.
     let thread = std::thread::spawn(|| {
@@ -307,6 +335,48 @@ fn a_full_ring_says_so_and_goes_on_when_there_is_room() {
     }
     a.sends(&mut b, 1, tag(1), b"again");
     assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(1), b"again".to_vec()));
+}
+
+#[test]
+fn who_reads_all_takes_longer_messages_whole_and_announces_what_finds_no_room() {
+    let (mut a, mut b) = pair(options());
+    assert_eq!(a.shm.caps(PeerId(1)).eager_max, EAGER_MAX);
+    a.shm.reads_all();
+    b.shm.reads_all();
+    a.sends(&mut b, 1, tag(0), b"connected");
+    assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(0), b"connected".to_vec()));
+    assert_eq!(a.shm.caps(PeerId(1)).eager_max, READER_EAGER_MAX);
+    for len in [EAGER_MAX + 1, 40_000, READER_EAGER_MAX] {
+        a.sends(&mut b, 1, tag(1), &pattern(1, len));
+        assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(1), pattern(1, len)));
+    }
+    let bytes = pattern(2, READER_EAGER_MAX);
+    let mut sent = 0;
+    let refused = loop {
+        match a.shm.send(PeerId(1), &tag(2), &bytes) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(sent > 0 && matches!(refused, SendError::Held), "after {sent}: {refused:?}");
+    a.announces(1, tag(3), &Buf::from_vec(bytes.clone()), 100);
+    for _ in 0..sent {
+        assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(2), bytes.clone()));
+    }
+    let into = Buf::from_vec(vec![0; bytes.len()]);
+    pulls(&mut a, &mut b, (3, bytes.len() as u64), into.clone());
+    assert!(into.into_vec() == Some(bytes));
+    let long = a.shm.send(PeerId(1), &tag(1), &vec![0; READER_EAGER_MAX + 1]).unwrap_err();
+    assert!(matches!(long, SendError::Failed(Error::TooLong { .. })), "{long:?}");
+}
+
+#[test]
+fn a_small_ring_takes_what_every_ring_takes() {
+    let (mut a, mut b) = pair(ShmOptions::for_peers(64));
+    a.shm.reads_all();
+    a.sends(&mut b, 1, tag(0), &pattern(0, EAGER_MAX));
+    assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(0), pattern(0, EAGER_MAX)));
+    assert_eq!(a.shm.caps(PeerId(1)).eager_max, EAGER_MAX);
 }
 
 #[test]
