@@ -91,7 +91,7 @@ fn the_benchmark_that_libraries_are_compared_by_gives_each_figure() {
     let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
     let words = "lat 8 bw 1024 barrier 0 allreduce 8 cast 8 put 8 lput 8 fadd 0 bcast 8";
     for mpi in Mpi::all() {
-        let program = mpi.compile("pair", &["../../examples/mpi/pair.c"], FOLDER);
+        let program = mpi.compile("patterns", &["../../examples/mpi/patterns.c"], FOLDER);
         let run = Run { options: &options, lab: Some(&lab), ..here(2) };
         let all: Vec<&str> = ["x", "2"].into_iter().chain(words.split(' ')).collect();
         let done = run.output(&program, &all);

@@ -234,7 +234,7 @@ fn a_signal_ends_a_launcher_of_mpi_in_order() {
         eventually("two ranks", || {
             let of = |pid: &u32| Some(shared_files(*pid)).filter(|files| !files.is_empty());
             let ranks = processes_with(&rank);
-            let programs = ranks.iter().filter(|pid| starts_with(**pid, "pair-"));
+            let programs = ranks.iter().filter(|pid| starts_with(**pid, "patterns-"));
             files = programs.filter_map(of).collect();
             files.len() == 2
         });

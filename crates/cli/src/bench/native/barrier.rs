@@ -332,6 +332,7 @@ fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
             mode: (way != Way::Auto).then_some(name),
             value: Value::TimeUs(ranks::spread(all)),
             cpu_s_per_gb: None,
+            mpi_us: None,
         },
         ranks: Ranks::of(all),
     }
