@@ -76,18 +76,20 @@ pub fn run(
         }
         Some(status) if status.success() && !figures.is_empty() => Ok(()),
         Some(status) => {
-            let said = last_lines(&errors.join().unwrap_or_default());
+            let said = in_short(&errors.join().unwrap_or_default());
             Err(CliError::Bench(format!("{program} ended with {status}: {said}")))
         }
     };
     Ok(Run { figures, end })
 }
 
-/// The last lines of what a program has said.
-fn last_lines(said: &str) -> String {
-    let last: Vec<&str> = said.lines().rev().filter(|l| !l.trim().is_empty()).take(3).collect();
-    let last: Vec<&str> = last.into_iter().rev().collect();
-    last.join(" / ")
+/// What a program has said, in one line: how it began, where the cause is, and how it ended.
+fn in_short(said: &str) -> String {
+    let mut lines: Vec<&str> = said.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    if lines.len() > 4 {
+        lines.drain(3..lines.len() - 1);
+    }
+    lines.join(" / ")
 }
 
 /// Waits until the command has ended; none if it had to be ended.

@@ -47,8 +47,8 @@ pub struct Args {
     /// meanwhile up to three times as often; medians are shown [default: 3; quick: 2, with --mpi 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// Milliseconds per figure [default: 150, quick: 80; with --mpi 40 and 15, of a kernel three
-    /// times as many]
+    /// Milliseconds per figure [default: 150, quick: 80; with --mpi 30 and 15, of a kernel twice
+    /// as many]
     #[arg(long, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     ms: Option<u64>,
     /// MTU of the cable in the temporary lab, bytes
@@ -135,7 +135,7 @@ fn show(args: &Args, contenders: &[Contender], figures: &[Figure]) -> Result<(),
     } else {
         report::tables(contenders, figures, &judged);
     }
-    draw(args, curves(&contenders.iter().collect::<Vec<_>>(), figures))
+    draw(args, &curves(&contenders.iter().collect::<Vec<_>>(), figures))
 }
 
 /// What Weft shows beyond latency and bandwidth, in a full comparison: within a node, and between.
@@ -155,7 +155,7 @@ fn plan(args: &Args) -> Plan {
         |quick: &[u64], full: &[u64]| if args.quick { quick.to_vec() } else { full.to_vec() };
     let (rounds, ms, limit) = match (args.mpi, args.quick) {
         (true, true) => (1, 15, Duration::from_secs(50)),
-        (true, false) => (3, 40, Duration::from_secs(22 * 60)),
+        (true, false) => (3, 30, Duration::from_secs(22 * 60)),
         (false, true) => (2, 80, Duration::MAX),
         (false, false) => (3, 150, Duration::MAX),
     };
@@ -240,7 +240,7 @@ fn contenders(args: &Args, plan: &Plan, lab: bool) -> Vec<Contender> {
 }
 
 /// Curves of latency and bandwidth, within a node and between two.
-fn curves(contenders: &[&Contender], figures: &[Figure]) -> Vec<plot::Panel> {
+fn curves(contenders: &[&Contender], figures: &[Figure]) -> Vec<plot::Picture> {
     let mut panels = Vec::new();
     for reach in [Reach::Within, Reach::Between] {
         for (bench, what) in [("lat", plot::What::Latency), ("bw", plot::What::Bandwidth)] {
@@ -258,18 +258,18 @@ fn curves(contenders: &[&Contender], figures: &[Figure]) -> Vec<plot::Panel> {
             }
             if !curves.is_empty() {
                 let title = format!("{} {}", what.title(), reach.title());
-                panels.push(plot::Panel { title, what, curves });
+                panels.push(plot::Picture::Curves(plot::Panel { title, what, curves }));
             }
         }
     }
     panels
 }
 
-fn draw(args: &Args, panels: Vec<plot::Panel>) -> Result<(), CliError> {
-    if panels.is_empty() {
+fn draw(args: &Args, pictures: &[plot::Picture]) -> Result<(), CliError> {
+    if pictures.is_empty() {
         return Ok(());
     }
-    plot::svg(&args.svg, &panels).map_err(CliError::Bench)?;
+    plot::svg(&args.svg, pictures).map_err(CliError::Bench)?;
     eprintln!("weft: plot in {}", args.svg.display());
     Ok(())
 }

@@ -114,6 +114,11 @@ impl Cell {
         self.ratio().map_or(0.0, |ratio| ratio / self.number.limit())
     }
 
+    /// The benchmark, and what of it.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.task.bench(), self.what())
+    }
+
     /// What of the benchmark: size or word, and the number where it is not the median.
     pub fn what(&self) -> String {
         let what = self.task.what();

@@ -29,7 +29,7 @@ use wish::Wish;
 use work::Kernel;
 
 /// So many times as long as a pattern's figure takes a kernel's.
-const KERNEL_MS: u64 = 3;
+const KERNEL_MS: u64 = 2;
 
 /// What a library's messages go by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,7 +229,9 @@ pub fn show(args: &Args, contenders: &[Contender], outcome: &Outcome) -> Result<
     } else {
         table::tables(contenders, &outcome.figures, &judged, &cells);
     }
+    let mut pictures = table::pictures(&cells);
     let pairs = contenders.iter().filter(|c| runs(c).all(|run| run.layout.ranks == 2));
     let pairs: Vec<&Contender> = pairs.collect();
-    super::draw(args, super::curves(&pairs, &outcome.figures))
+    pictures.extend(super::curves(&pairs, &outcome.figures));
+    super::draw(args, &pictures)
 }

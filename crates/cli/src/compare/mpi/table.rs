@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::cells::{Cell, Done};
+use super::cells::{Cell, Done, Number};
 use super::summary::{Summary, summaries};
 use super::{Layout, runs};
 use crate::bench::figure::{Figure, digits, size_text};
@@ -11,6 +11,7 @@ use crate::compare::report;
 use crate::compare::targets::Target;
 use crate::mpi::{Brand, Install};
 use crate::output::{Table, json_line};
+use crate::plot::{Dot, Picture, Ratios, Row};
 
 /// Everything as JSON lines: figures, targets, cells, and what these come to.
 pub fn json(contenders: &[Contender], figures: &[Figure], targets: &[Target], cells: &[Cell]) {
@@ -57,8 +58,7 @@ fn summary_line(summary: &Summary<'_>) -> serde_json::Value {
 
 /// A cell's name, unlike all others'.
 fn name(cell: &Cell) -> String {
-    let Cell { brand, place, task, .. } = cell;
-    format!("{} {} {} {}", brand.name(), place.name(), task.bench(), cell.what())
+    format!("{} {} {}", cell.brand.name(), cell.place.name(), cell.title())
 }
 
 /// Everything as tables for people; what the cells come to stands last.
@@ -70,16 +70,9 @@ pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target], 
         }
     }
     installs.iter().for_each(|i| println!("{}: {}", i.brand.name(), i.title_and_place()));
-    let mut places: Vec<(Brand, Layout)> = Vec::new();
-    for cell in cells {
-        if !places.contains(&(cell.brand, cell.place)) {
-            places.push((cell.brand, cell.place));
-        }
-    }
-    for (brand, place) in places {
-        println!("\n{}, {}", brand.title(), place.title());
-        let those = cells.iter().filter(|cell| (cell.brand, cell.place) == (brand, place));
-        of_cells(those).print();
+    for (title, those) in by_place(cells) {
+        println!("\n{title}");
+        of_cells(&those).print();
     }
     alone(figures, cells);
     report::verdicts(figures, targets);
@@ -94,9 +87,53 @@ pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target], 
     }
 }
 
+/// The cells of each library and place, and what these are called.
+fn by_place(cells: &[Cell]) -> Vec<(String, Vec<&Cell>)> {
+    let mut places: Vec<(Brand, Layout)> = Vec::new();
+    for cell in cells {
+        if !places.contains(&(cell.brand, cell.place)) {
+            places.push((cell.brand, cell.place));
+        }
+    }
+    let of = |(brand, place): (Brand, Layout)| {
+        let those = cells.iter().filter(|cell| (cell.brand, cell.place) == (brand, place));
+        (format!("{}, {}", brand.title(), place.title()), those.collect())
+    };
+    places.into_iter().map(of).collect()
+}
+
+/// Where there are fewer cells, none of them is drawn.
+const DRAWN_MIN: usize = 6;
+
+/// The ratios of each library and place: a row for each benchmark, a dot for each cell.
+pub fn pictures(cells: &[Cell]) -> Vec<Picture> {
+    let many = by_place(cells).into_iter().filter(|(_, those)| those.len() >= DRAWN_MIN);
+    many.map(|(title, those)| {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut was_kernel = None;
+        for cell in those {
+            let is_kernel = Some(cell.task.is_kernel());
+            let name = cell.task.bench();
+            if rows.last().is_none_or(|row| row.name != name) {
+                let begins = is_kernel != was_kernel;
+                rows.push(Row { name: name.into(), begins, dots: Vec::new() });
+            }
+            was_kernel = is_kernel;
+            let hollow = cell.number == Number::P99;
+            let dot = |ratio| Dot { ratio, marked: cell.is_slower(), hollow };
+            if let Some(row) = rows.last_mut() {
+                row.dots.extend(cell.ratio().map(dot));
+            }
+        }
+        let sides = ("Weft is faster".into(), "slower (rings: p99)".into());
+        Picture::Ratios(Ratios { title, sides, rows })
+    })
+    .collect()
+}
+
 /// A row for each cell.
-fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell>) -> Table {
-    let mut table = Table::new(["bench", "what", "Weft", "own", "Weft / own", ""]);
+fn of_cells(cells: &[&Cell]) -> Table {
+    let mut table = Table::new(["bench", "Weft", "own", "Weft / own", ""]);
     let text = |done: &Done| match done {
         Done::Measured { text, .. } => text.clone(),
         Done::Failed => "failed".into(),
@@ -108,9 +145,7 @@ fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell>) -> Table {
             _ => "",
         };
         let ratio = cell.ratio().map_or("-".into(), digits);
-        let bench = cell.task.bench().to_string();
-        let row = [bench, cell.what(), text(&cell.weft), text(&cell.own), ratio, mark.into()];
-        table.row(row);
+        table.row([cell.title(), text(&cell.weft), text(&cell.own), ratio, mark.into()]);
     }
     table
 }
@@ -145,7 +180,6 @@ fn of_summaries(summaries: &[Summary<'_>]) -> Table {
     ]);
     let number = |v: Option<f64>| v.map_or("-".into(), digits);
     for s in summaries {
-        let worst = |cell: &Cell| format!("{} {}", cell.task.bench(), cell.what());
         table.row([
             s.brand.name().to_string(),
             s.place.name(),
@@ -153,7 +187,7 @@ fn of_summaries(summaries: &[Summary<'_>]) -> Table {
             s.cells.to_string(),
             s.slower.to_string(),
             s.failed.to_string(),
-            s.worst.map_or("-".into(), worst),
+            s.worst.map_or("-".into(), Cell::title),
             number(s.worst.and_then(Cell::ratio)),
             number(s.mean),
             number(s.mpi_mean),
