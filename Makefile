@@ -11,7 +11,7 @@ FUZZ_S ?= 60
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## build, then an MPI program on a two-node virtual Ethernet: on Weft beside the same over TCP
+demo: ## build, then kernels of MPI programs on two virtual nodes: on Weft beside the same over TCP
 	@scripts/setup.sh build mpi
 	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
 	@scripts/demo.sh

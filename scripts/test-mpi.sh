@@ -162,8 +162,15 @@ for mpi in "${mpis[@]}"; do
     step "stress $mpi lab 2 udp" by_udp stress "$mpi" "$STRESS_S" -n 2 --lab nodes=2 --
     # Ended at once: rank 0 sends to nobody of the other node, and may not even know those who call it.
     step "stress $mpi lab 7 called" mpirun -n 7 --lab nodes=2 -- "$out/stress-$mpi" --seconds 0.001
-    step "heat $mpi lab 2" mpirun -n 2 --lab nodes=2 -- "$out/examples-$mpi/heat" 40 500
-    step "heat $mpi node 5" mpirun -n 5 -- "$out/examples-$mpi/heat" 30 200
+    for program in examples/mpi/programs/*.c; do
+        name=$(basename "$program" .c)
+        mapfile -t words < <("$out/examples-$mpi/$name" list)
+        step "$name $mpi lab 2" mpirun -n 2 --lab nodes=2 -- "$out/examples-$mpi/$name" x 100 \
+            "${words[@]}"
+        step "$name $mpi lab 8" mpirun -n 8 --lab nodes=4 -- "$out/examples-$mpi/$name" x 10 \
+            "${words[@]}"
+    done
+    step "heat $mpi node 5" mpirun -n 5 -- "$out/examples-$mpi/heat" x 100
 done
 
 # Weft's own collective operations against the library's, of all sizes; then the library's programs

@@ -73,7 +73,7 @@ impl Mpi {
         let own = out.with_extension(std::process::id().to_string());
         let mut mpicc = Command::new(self.bin.join("mpicc"));
         mpicc.args(["-O2", "-pthread", "-o"]).arg(&own);
-        mpicc.args(sources.iter().map(|s| root().join("tests/mpi").join(s)));
+        mpicc.args(sources.iter().map(|s| root().join("tests/mpi").join(s))).arg("-lm");
         let done = mpicc.output().expect("mpicc");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         std::fs::rename(&own, &out).expect("a program");

@@ -17,7 +17,7 @@
 #define BUSY_US 5000
 
 enum { GET, PUT, ACC, FETCH, BUSY };
-static int what, busy, words, operations;
+static int what, busy, words;
 /* Rank 0's memory: what is read and added to, then a place for each rank to write to. */
 static long *shared, *mine, *got, *ones, first[OPERATIONS_MAX];
 static MPI_Win window;
@@ -79,7 +79,7 @@ static void block(void)
         be_there();
         return;
     }
-    for (int i = 0; i < operations; i++) {
+    for (int i = 0; i < steps; i++) {
         double before_ns = now_ns();
         IN_MPI(operate());
         sample((now_ns() - before_ns) / 1000);
@@ -91,7 +91,7 @@ static void block(void)
 /* What rank 0's memory must hold after a block. */
 static void check_memory(void)
 {
-    long count = (long)operations * (ranks - 1);
+    long count = (long)steps * (ranks - 1);
 
     MPI_Win_sync(window);
     SPOIL(shared[what == PUT ? 3 * words - 1 : words - 1]);
@@ -109,14 +109,14 @@ static void check_memory(void)
 static void check_fetched(void)
 {
     long all[ranks * OPERATIONS_MAX];
-    int count = operations * (ranks - 1);
+    int count = steps * (ranks - 1);
     char seen[count + 1];
 
-    MPI_Gather(first, operations, MPI_LONG, all, operations, MPI_LONG, 0, MPI_COMM_WORLD);
+    MPI_Gather(first, steps, MPI_LONG, all, steps, MPI_LONG, 0, MPI_COMM_WORLD);
     memset(seen, 0, sizeof seen);
-    for (int i = operations; rank == 0 && i < operations * ranks; i++) {
+    for (int i = steps; rank == 0 && i < steps * ranks; i++) {
         if (all[i] < 0 || all[i] >= count || seen[all[i]]++)
-            wrong("rank %d has fetched %ld", i / operations, all[i]);
+            wrong("rank %d has fetched %ld", i / steps, all[i]);
     }
 }
 
@@ -129,7 +129,7 @@ static void check(void)
             wrong("word %d was got as %ld", w, got[w]);
     /* Each word counts by itself, and has counted this rank's own operations before the last. */
     for (int w = 0; w < words && rank != 0 && what == FETCH; w++)
-        if (got[w] < operations - 1 || got[w] >= (long)operations * (ranks - 1))
+        if (got[w] < steps - 1 || got[w] >= (long)steps * (ranks - 1))
             wrong("word %d was fetched as %ld", w, got[w]);
     if (what == FETCH)
         check_fetched();
@@ -140,8 +140,7 @@ static void run(const struct word *word)
 {
     what = word->mode % BUSY;
     busy = word->mode >= BUSY;
-    operations = busy ? 4 : OPERATIONS_MAX;
-    words = word->large ? 8192 : 1;
+        words = word->large ? 8192 : 1;
     if (ranks < 2)
         wrong("there is nobody but rank 0");
     mine = memory(words * sizeof *mine);
@@ -151,8 +150,8 @@ static void run(const struct word *word)
     MPI_Win_allocate(rank ? 0 : bytes, sizeof *shared, MPI_INFO_NULL, MPI_COMM_WORLD, &shared,
                      &window);
     MPI_Win_lock_all(0, window);
-    struct plan plan = {.bytes = words * sizeof *shared, .steps = operations, .own_samples = 1,
-                        .start = start, .block = block, .check = check};
+    struct plan plan = {.bytes = words * sizeof *shared, .steps = busy ? 4 : OPERATIONS_MAX,
+                        .own_samples = 1, .start = start, .block = block, .check = check};
     measure(word, &plan);
     MPI_Win_unlock_all(window);
     MPI_Win_free(&window);

@@ -17,7 +17,6 @@
 #define PI 3.14159265358979323846
 /* Below 1/6 the scheme is stable. */
 #define ALPHA 0.15
-#define STEPS 10
 
 enum { PLAIN, OVERLAP, PERSISTENT, NEIGHBOUR };
 static int mode, side_points;
@@ -156,7 +155,7 @@ static void step(int g)
 
 static void block(void)
 {
-    for (int s = 0; s < STEPS; s++)
+    for (int s = 0; s < steps; s++)
         step(s % 2);
 }
 
@@ -183,8 +182,8 @@ static void check(void)
 {
     double half = sin(PI / (2 * (side_points + 1)));
 
-    SPOIL(grids[STEPS % 2][at(1, 1, 1)]);
-    wave(grids[STEPS % 2], pow(1 - 12 * ALPHA * half * half, STEPS), 1);
+    SPOIL(grids[steps % 2][at(1, 1, 1)]);
+    wave(grids[steps % 2], pow(1 - 12 * ALPHA * half * half, steps), 1);
 }
 
 static void run(const struct word *word)
@@ -196,7 +195,7 @@ static void run(const struct word *word)
     for (int g = 0; g < 2; g++)
         grids[g] = memory(at(size[0], 0, 0) * sizeof *grids[g]);
     make_requests();
-    struct plan plan = {.bytes = points[1] * points[2] * sizeof(double), .steps = STEPS,
+    struct plan plan = {.bytes = points[1] * points[2] * sizeof(double), .steps = 10,
                         .start = start, .block = block, .check = check};
     measure(word, &plan);
     for (int i = 0; i < 12; i++) {

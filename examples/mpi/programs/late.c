@@ -11,7 +11,6 @@
  */
 #include "programs.h"
 
-#define STEPS 10
 #define LATE_US 200
 #define MESSAGES_MAX 64
 
@@ -76,7 +75,7 @@ static void receive(int step)
 
 static void block(void)
 {
-    for (int step = 0; step < STEPS && peer != MPI_PROC_NULL; step++) {
+    for (int step = 0; step < steps && peer != MPI_PROC_NULL; step++) {
         if (rank < ranks / 2)
             send(step);
         else
@@ -91,7 +90,7 @@ static void check(void)
         return;
     SPOIL(message(messages - 1)[words - 1]);
     for (int m = 0; m < messages; m++) {
-        is_right(STEPS - 1, m, words - 1);
+        is_right(steps - 1, m, words - 1);
         for (int w = 1; w < words - 1; w++)
             if (message(m)[w] != m * 8209L + w)
                 wrong("word %d of message %d is %ld", w, m, message(m)[w]);
@@ -108,7 +107,7 @@ static void run(const struct word *word)
     for (int m = 0; m < messages && rank < ranks / 2; m++)
         for (int w = 1; w < words - 1; w++)
             message(m)[w] = m * 8209L + w;
-    struct plan plan = {.bytes = words * sizeof *buffer, .steps = STEPS, .start = start,
+    struct plan plan = {.bytes = words * sizeof *buffer, .steps = 10, .start = start,
                         .block = block, .check = check};
     measure(word, &plan);
     free(buffer);

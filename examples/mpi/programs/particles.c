@@ -13,7 +13,6 @@
  */
 #include "programs.h"
 
-#define STEPS 10
 #define PIECE (1L << 20)
 
 enum { PROBE, CONSENSUS };
@@ -135,7 +134,7 @@ static void by_consensus(void)
 
 static void block(void)
 {
-    for (step = 0; step < STEPS; step++) {
+    for (step = 0; step < steps; step++) {
         move();
         IN_MPI((mode == CONSENSUS ? by_consensus : by_probe)());
     }
@@ -148,7 +147,7 @@ static void check(void)
     if (held > 0)
         SPOIL(here[held / 2].place);
     for (int i = 0; i < held; i++) {
-        long right = moved(first_place(here[i].id), STEPS * speed(here[i].id));
+        long right = moved(first_place(here[i].id), steps * speed(here[i].id));
         if (here[i].place != right || right / PIECE != rank)
             wrong("particle %ld is at %ld, not %ld", here[i].id, here[i].place, right);
         mine[1] += here[i].id;
@@ -169,7 +168,7 @@ static void run(const struct word *word)
     leavers = memory(ranks * sizeof *leavers);
     flags = memory(ranks * sizeof *flags);
     sends = memory(ranks * sizeof(MPI_Request));
-    struct plan plan = {.bytes = each / 4 * sizeof *here, .steps = STEPS, .start = start,
+    struct plan plan = {.bytes = each / 4 * sizeof *here, .steps = 10, .start = start,
                         .block = block, .check = check};
     measure(word, &plan);
     for (int to = 0; to < ranks; to++)

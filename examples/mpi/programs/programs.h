@@ -2,16 +2,17 @@
  * What the kernels of programs in this directory have in common: the command line, a processor for
  * each rank, the clock, blocks of steps that are timed and checked, and one line of JSON a figure.
  *
- *     PROGRAM NAME MS [WORD...]     NAME is printed as the device, MS milliseconds go to each figure
- *     PROGRAM list                  the words that there are
+ *     PROGRAM NAME MS [WORD...]
+ *     PROGRAM list                  prints the words that there are
  *
- * A word is `small` or `large`, after `MODE:` where a program has modes; none: both, in the first
- * mode. `spoil` makes the results of the words after it wrong, to see that this is noticed.
+ * NAME is printed as the device; MS milliseconds, or a little more, go to each figure. A word is
+ * `small` or `large`, after `MODE:` where a program has modes; none: both, in the first mode.
+ * `spoil` makes the results of the words after it wrong, to see that this is noticed.
  *
- * A block is a fixed number of steps from a defined start, and is checked at its end. Blocks go on
- * until MS milliseconds were spent in them: one to warm up, then at least two. `time_us` is the
- * time of a step, of the rank that took longest; `mpi_us` what a step spends in MPI, the mean of
- * all ranks, and `mpi_share` that as a share of the step.
+ * A block is a number of steps from a defined start, and is checked at its end. Two short blocks
+ * warm up; then blocks of one length go on until MS milliseconds were spent in them, at least two.
+ * `time_us` is the time of a step, of the rank that took longest; `mpi_us` what a step spends in
+ * MPI, the mean of all ranks, and `mpi_share` that as a share of the step.
  */
 #ifndef PROGRAMS_H
 #define PROGRAMS_H
@@ -44,10 +45,11 @@ struct word {
     double ms;
 };
 
-/* How: a block of so many steps with messages of so many bytes. `start` and `check` are not timed.
- * With `own_samples` the times are those that the program gives to `sample`. */
+/* How: a block of so many steps (`few`, 2 unless given, to warm up and where they take long), with
+ * messages of so many bytes. `start` and `check` are not timed. With `own_samples` the times are
+ * those that the program gives to `sample`. */
 struct plan {
-    int bytes, steps, own_samples;
+    int bytes, steps, few, own_samples;
     void (*start)(void), (*block)(void), (*check)(void);
 };
 
@@ -55,12 +57,16 @@ static const char *const one_mode[] = {"", NULL}, *const two_sizes[] = {"small",
 static const struct kernel *kernel;
 static const char *device;
 static int rank, ranks;
+/* The steps of this block. */
+static int steps;
 /* 1 where results are to be made wrong. */
 static int spoilt;
 /* Time in MPI since the block began. */
 static double mpi_ns;
 
 #define SAMPLES_MAX (1 << 18)
+/* Blocks that would take longer are made short. */
+#define BLOCK_MAX_NS 2e8
 static double *samples;
 static int sampled;
 
@@ -105,6 +111,8 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void wrong(const c
     vfprintf(stderr, format, values);
     fprintf(stderr, "\n");
     va_end(values);
+    /* A launcher that is told of the abort first may end before it has passed this on. */
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     MPI_Abort(MPI_COMM_WORLD, 1);
     exit(1);
 }
@@ -179,34 +187,46 @@ static inline void report(const struct word *word, const struct plan *plan, doub
     fflush(stdout);
 }
 
+/* One block; gives the time that it took the rank that took longest, the same at all ranks. */
+static inline double one_block(const struct plan *plan)
+{
+    double from, own, longest;
+
+    plan->start();
+    MPI_Barrier(MPI_COMM_WORLD);
+    mpi_ns = 0;
+    from = now_ns();
+    plan->block();
+    own = now_ns() - from;
+    MPI_Allreduce(&own, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    plan->check();
+    return longest;
+}
+
 /* Blocks until the time is over, and their figure. */
 static inline void measure(const struct word *word, const struct plan *plan)
 {
-    double spent = 0, in_mpi = 0;
-    int done;
+    double spent_ns = 0, in_mpi_ns = 0, few_ns;
+    int blocks;
 
     free(samples);
     samples = memory(SAMPLES_MAX * sizeof *samples);
-    for (done = -1; done < 2 || spent < word->ms * 1e6; done++) {
-        double from, own, longest;
-
-        if (done <= 0)
-            sampled = 0;
-        plan->start();
-        MPI_Barrier(MPI_COMM_WORLD);
-        mpi_ns = 0;
-        from = now_ns();
-        plan->block();
-        own = now_ns() - from;
-        /* The first warms up, and counts for nothing. */
-        in_mpi += done < 0 ? 0 : mpi_ns;
-        MPI_Allreduce(&own, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        spent += done < 0 ? 0 : longest;
-        plan->check();
+    steps = plan->few ? plan->few : 2;
+    /* The first makes connections, the second shows how long a step takes. */
+    one_block(plan);
+    few_ns = one_block(plan);
+    if (few_ns / steps * plan->steps < BLOCK_MAX_NS)
+        steps = plan->steps;
+    sampled = 0;
+    for (blocks = 0; blocks < 2 || spent_ns < word->ms * 1e6; blocks++) {
+        double block_ns = one_block(plan);
+        spent_ns += block_ns;
+        in_mpi_ns += mpi_ns;
         if (!plan->own_samples)
-            sample(longest / plan->steps / 1000);
+            sample(block_ns / steps / 1000);
     }
-    report(word, plan, spent / done / plan->steps / 1000, in_mpi / done / plan->steps / 1000);
+    double all_steps = (double)blocks * steps;
+    report(word, plan, spent_ns / all_steps / 1000, in_mpi_ns / all_steps / 1000);
 }
 
 /* Every rank on a processor of its own, chosen before MPI starts threads. */

@@ -12,7 +12,7 @@
 #include "programs.h"
 #include <stdint.h>
 
-#define STEPS 10
+#define STEPS_MAX 10
 
 static int keys;
 static long first_step;
@@ -87,21 +87,21 @@ static void one_step(int step)
 
 static void start(void)
 {
-    first_step += STEPS;
-    for (int s = 0; s < STEPS; s++)
+    first_step += steps;
+    for (int s = 0; s < steps; s++)
         for (int i = 0; i < keys; i++)
             mine[(size_t)s * keys + i] = key(first_step + s, (long)rank * keys + i);
 }
 
 static void block(void)
 {
-    for (int s = 0; s < STEPS; s++)
+    for (int s = 0; s < steps; s++)
         one_step(s);
 }
 
 static void check(void)
 {
-    long step = first_step + STEPS - 1;
+    long step = first_step + steps - 1;
     int count = 0;
 
     for (long i = 0; i < (long)ranks * keys; i++)
@@ -121,7 +121,7 @@ static void run(const struct word *word)
 {
     keys = word->large ? 131072 : 256;
     size_t most = (size_t)keys * ranks * sizeof *mine;
-    mine = memory((size_t)STEPS * keys * sizeof *mine);
+    mine = memory((size_t)STEPS_MAX * keys * sizeof *mine);
     parted = memory(keys * sizeof *parted);
     came = memory(most);
     spare = memory(most);
@@ -130,7 +130,7 @@ static void run(const struct word *word)
     out_places = out_counts + ranks;
     in_counts = out_places + ranks;
     in_places = in_counts + ranks;
-    struct plan plan = {.bytes = keys / ranks * sizeof *mine, .steps = STEPS, .start = start,
+    struct plan plan = {.bytes = keys / ranks * sizeof *mine, .steps = STEPS_MAX, .start = start,
                         .block = block, .check = check};
     measure(word, &plan);
     free(mine);

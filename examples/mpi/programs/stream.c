@@ -14,13 +14,13 @@
  */
 #include "programs.h"
 
-#define MESSAGES 40
+#define MESSAGES_MAX 40
 #define EXCHANGES 200
 
 enum { WAIT, BUSY };
 static int bytes, gap_us, mode, sequence;
 static long *buffer;
-static double sent_ns[MESSAGES], seen_ns[MESSAGES], offset_ns;
+static double sent_ns[MESSAGES_MAX], seen_ns[MESSAGES_MAX], offset_ns;
 
 static int knows(const char *size)
 {
@@ -66,7 +66,7 @@ static long content(int message, int word)
 
 static void produce(int peer)
 {
-    for (int i = 0; i < MESSAGES; i++) {
+    for (int i = 0; i < steps; i++) {
         for (int w = 1; w < bytes / 8; w++)
             buffer[w] = content(sequence + i, w);
         sent_ns[i] = now_ns();
@@ -78,7 +78,7 @@ static void produce(int peer)
 
 static void consume(int peer)
 {
-    for (int i = 0; i < MESSAGES; i++) {
+    for (int i = 0; i < steps; i++) {
         IN_MPI(MPI_Recv(buffer, bytes, MPI_BYTE, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         double came_ns = now_ns();
         memcpy(&seen_ns[i], buffer, sizeof *buffer);
@@ -93,7 +93,7 @@ static void consume(int peer)
 
 static void start(void)
 {
-    sequence += MESSAGES;
+    sequence += steps;
 }
 
 static void block(void)
@@ -112,11 +112,11 @@ static void check(void)
     int peer = partner();
 
     if (rank < ranks / 2) {
-        MPI_Send(sent_ns, MESSAGES, MPI_DOUBLE, peer, 3, MPI_COMM_WORLD);
+        MPI_Send(sent_ns, steps, MPI_DOUBLE, peer, 3, MPI_COMM_WORLD);
     } else if (peer != MPI_PROC_NULL) {
-        MPI_Recv(sent_ns, MESSAGES, MPI_DOUBLE, peer, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        SPOIL(seen_ns[MESSAGES - 1]);
-        for (int i = 0; i < MESSAGES; i++)
+        MPI_Recv(sent_ns, steps, MPI_DOUBLE, peer, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        SPOIL(seen_ns[steps - 1]);
+        for (int i = 0; i < steps; i++)
             if (seen_ns[i] != sent_ns[i])
                 wrong("message %d was sent at %.0f ns, and says %.0f", i, sent_ns[i], seen_ns[i]);
     }
@@ -131,8 +131,8 @@ static void run(const struct word *word)
     buffer = memory(bytes);
     if (partner() != MPI_PROC_NULL)
         compare_clocks(rank < ranks / 2, partner());
-    struct plan plan = {.bytes = bytes, .steps = MESSAGES, .own_samples = 1, .start = start,
-                        .block = block, .check = check};
+    struct plan plan = {.bytes = bytes, .steps = MESSAGES_MAX, .few = 10,
+                        .own_samples = 1, .start = start, .block = block, .check = check};
     measure(word, &plan);
     free(buffer);
 }

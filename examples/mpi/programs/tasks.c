@@ -14,7 +14,7 @@
 #define TASK_US 50
 
 enum { TASK = 1, END };
-static int words, tasks, *times_done;
+static int words, *times_done;
 static long *buffer;
 
 static long content(int task, int word)
@@ -34,7 +34,7 @@ static void take_in(void)
 {
     int task = (int)(buffer[0] / 3);
 
-    if (task < 0 || task >= tasks)
+    if (task < 0 || task >= steps)
         wrong("a result is of no task: %ld", buffer[0]);
     for (int w = 0; w < words; w++)
         if (buffer[w] != 3 * content(task, w))
@@ -48,11 +48,11 @@ static void master(void)
 
     for (int worker = 1; worker < ranks; worker++)
         hand_out(next++, worker);
-    for (int done = 0; done < tasks; done++) {
+    for (int done = 0; done < steps; done++) {
         MPI_Status status;
         IN_MPI(MPI_Recv(buffer, words, MPI_LONG, MPI_ANY_SOURCE, TASK, MPI_COMM_WORLD, &status));
         take_in();
-        if (next < tasks)
+        if (next < steps)
             hand_out(next++, status.MPI_SOURCE);
         else
             IN_MPI(MPI_Send(NULL, 0, MPI_LONG, status.MPI_SOURCE, END, MPI_COMM_WORLD));
@@ -76,7 +76,7 @@ static void worker(void)
 
 static void start(void)
 {
-    memset(times_done, 0, tasks * sizeof *times_done);
+    memset(times_done, 0, steps * sizeof *times_done);
 }
 
 static void block(void)
@@ -91,8 +91,8 @@ static void check(void)
 {
     if (rank != 0)
         return;
-    SPOIL(times_done[tasks - 1]);
-    for (int task = 0; task < tasks; task++)
+    SPOIL(times_done[steps - 1]);
+    for (int task = 0; task < steps; task++)
         if (times_done[task] != 1)
             wrong("task %d was done %d times", task, times_done[task]);
 }
@@ -100,13 +100,13 @@ static void check(void)
 static void run(const struct word *word)
 {
     words = word->large ? 8192 : 1;
-    tasks = TASKS_EACH * (ranks - 1);
+    int tasks = TASKS_EACH * (ranks - 1);
     if (ranks < 2)
         wrong("there are no workers");
     times_done = memory(tasks * sizeof *times_done);
     buffer = memory(words * sizeof *buffer);
-    struct plan plan = {.bytes = words * sizeof *buffer, .steps = tasks, .start = start,
-                        .block = block, .check = check};
+    struct plan plan = {.bytes = words * sizeof *buffer, .steps = tasks, .few = 2 * (ranks - 1),
+                        .start = start, .block = block, .check = check};
     measure(word, &plan);
     free(buffer);
     free(times_done);

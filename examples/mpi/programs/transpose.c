@@ -6,13 +6,11 @@
  *     weft mpirun -n 4 --lab nodes=2 -- ./transpose weft 100
  *
  * The transform is that of Walsh and Hadamard: the butterflies of an FFT without its factors, and
- * exact. A step transforms this rank's rows and transposes. Two steps are the whole transform, which
- * makes one wave into one point and back; a block is an odd number of them. Small: 32 x 32 points;
- * large: 512 x 512. (The number of ranks must be a divisor.)
+ * exact. A step transforms this rank's rows and transposes. Two steps are the whole transform,
+ * which makes one wave into one point and back; a block is an odd number of them. Small: 32 x 32
+ * points; large: 512 x 512. (The number of ranks must be a divisor.)
  */
 #include "programs.h"
-
-#define TRANSFORMS 5
 
 static int side, rows;
 /* This rank's rows, and the squares that go to and come from each rank. */
@@ -60,7 +58,7 @@ static void transpose(void)
 
 static void block(void)
 {
-    for (int step = 0; step < 2 * TRANSFORMS; step++) {
+    for (int step = 0; step < steps; step++) {
         for (int r = 0; r < rows; r++)
             transform(grid + r * side);
         transpose();
@@ -92,7 +90,7 @@ static void run(const struct word *word)
     grid = memory(rows * side * sizeof *grid);
     out = memory(rows * side * sizeof *out);
     in = memory(rows * side * sizeof *in);
-    struct plan plan = {.bytes = rows * rows * sizeof *grid, .steps = 2 * TRANSFORMS,
+    struct plan plan = {.bytes = rows * rows * sizeof *grid, .steps = 10,
                         .start = start, .block = block, .check = check};
     measure(word, &plan);
     free(in);

@@ -12,8 +12,6 @@
  */
 #include "programs.h"
 
-#define PLANES 20
-
 static int rows, columns, first_row, first_column, north, south, west, east;
 /* (1 + rows) x (1 + columns): row 0 and column 0 are the neighbours'. */
 static double *grid, *column;
@@ -63,7 +61,7 @@ static void pass_on(void)
 
 static void sweep(void)
 {
-    for (int plane = 1; plane <= PLANES; plane++) {
+    for (int plane = 1; plane <= steps; plane++) {
         receive(plane);
         for (int r = 1; r <= rows; r++) {
             const double *above = at(r - 1, 0);
@@ -80,8 +78,8 @@ static void check(void)
     SPOIL(*at(rows, columns));
     for (int r = 1; r <= rows; r++)
         for (int c = 1; c <= columns; c++)
-            if (*at(r, c) != exact(r, c, PLANES))
-                wrong("point (%d, %d) is %g, not %g", r, c, *at(r, c), exact(r, c, PLANES));
+            if (*at(r, c) != exact(r, c, steps))
+                wrong("point (%d, %d) is %g, not %g", r, c, *at(r, c), exact(r, c, steps));
 }
 
 static void run(const struct word *word)
@@ -101,7 +99,7 @@ static void run(const struct word *word)
     first_column = coords[1] * columns;
     grid = memory((size_t)(1 + rows) * (1 + columns) * sizeof *grid);
     column = memory(rows * sizeof *column);
-    struct plan plan = {.bytes = columns * sizeof *grid, .steps = PLANES, .start = start,
+    struct plan plan = {.bytes = columns * sizeof *grid, .steps = 20, .start = start,
                         .block = sweep, .check = check};
     measure(word, &plan);
     free(column);

@@ -12,6 +12,7 @@ mod long_frames;
 mod mpi;
 mod mpi_asleep;
 mod mpi_collectives;
+mod mpi_programs;
 mod mpi_refused;
 mod mpi_yields;
 mod processes;
