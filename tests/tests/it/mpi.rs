@@ -113,7 +113,7 @@ fn compared(mpi: &Mpi, provider: &Path) -> (Option<i32>, Vec<serde_json::Value>)
     let plot = tempfile::tempdir().expect("a directory");
     let only = format!("{},2x1,wavefront,barrier", mpi.name);
     let mut command = Command::new(WEFT);
-    command.args(["compare", "--mpi", "--json", "--rounds", "1", "--ms", "2", "--only", &only]);
+    command.args(["compare", "--mpi", "--json", "--rounds", "1", "--ms", "10", "--only", &only]);
     command.arg("--provider").arg(provider).arg("--svg").arg(plot.path().join("plot.svg"));
     let done = command.env("PATH", mpi.path()).output().expect("weft starts");
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
