@@ -89,9 +89,11 @@ fn the_benchmark_that_libraries_are_compared_by_gives_each_figure() {
     let Some(file) = provider(WEFT) else { return };
     let options = on_weft(&file);
     let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
-    let words = "lat 8 bw 1024 barrier 0 allreduce 8 cast 8 put 8 lput 8 fadd 0 bcast 8";
+    let words = "lat 8 ssend 100 sendrecv 8 neighbours 100 bw 1024 bibw 1024 barrier 0 bcast 8 \
+                 cast 8 reduce 80 allreduce 8 allgather 100 alltoall 100 alltoallv 101 \
+                 neighbour_alltoall 100 put 8 lput 8 biput 100 get 100 acc 80 fadd 0";
     for mpi in Mpi::all() {
-        let program = mpi.compile("pair", &["../../examples/mpi/pair.c"], FOLDER);
+        let program = mpi.compile("patterns", &["../../examples/mpi/patterns.c"], FOLDER);
         let run = Run { options: &options, lab: Some(&lab), ..here(2) };
         let all: Vec<&str> = ["x", "2"].into_iter().chain(words.split(' ')).collect();
         let done = run.output(&program, &all);
@@ -103,6 +105,66 @@ fn the_benchmark_that_libraries_are_compared_by_gives_each_figure() {
         let benches: Vec<&str> = words.split(' ').step_by(2).collect();
         assert_eq!(said.lines().count(), benches.len(), "{}: {said}{errors}", mpi.name);
         assert!(said.lines().zip(&benches).all(begins), "{}: {said}", mpi.name);
+    }
+}
+
+/// A comparison of one kernel and one pattern within a node, and what it says.
+fn compared(mpi: &Mpi, provider: &Path) -> (Option<i32>, Vec<serde_json::Value>) {
+    let plot = tempfile::tempdir().expect("a directory");
+    let only = format!("{},2x1,wavefront,barrier", mpi.name);
+    let mut command = Command::new(WEFT);
+    command.args(["compare", "--mpi", "--json", "--rounds", "1", "--ms", "10", "--only", &only]);
+    command.arg("--provider").arg(provider).arg("--svg").arg(plot.path().join("plot.svg"));
+    let done = command.env("PATH", mpi.path()).output().expect("weft starts");
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    eprintln!("{}", String::from_utf8_lossy(&done.stderr));
+    let lines = said.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+    (done.status.code(), lines.collect())
+}
+
+/// The lines of one kind.
+fn of<'a>(lines: &'a [serde_json::Value], bench: &str) -> Vec<&'a serde_json::Value> {
+    lines.iter().filter(|line| line["bench"] == bench).collect()
+}
+
+#[test]
+fn a_comparison_has_a_cell_for_each_thing_done_and_sums_them_up() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    for mpi in Mpi::all() {
+        let (code, lines) = compared(&mpi, &file);
+        assert_eq!(code, Some(0), "{lines:?}");
+        let cells = of(&lines, "cell");
+        let what: Vec<&str> = cells.iter().filter_map(|cell| cell["what"].as_str()).collect();
+        assert_eq!(what, ["small", "large", "0"], "{lines:?}");
+        for cell in &cells {
+            let ratio = cell["ratio"].as_f64().expect("a ratio");
+            assert_eq!(cell["slower"], ratio > cell["limit"].as_f64().expect("a limit"), "{cell}");
+            assert!(ratio > 0.0 && cell["failed"] == false, "{cell}");
+        }
+        let sums = of(&lines, "summary");
+        let counts: Vec<_> = sums.iter().map(|sum| sum["cells"].as_u64()).collect();
+        assert_eq!(counts, [Some(2), Some(1)], "{sums:?}");
+        assert!(sums[0]["mpi_geometric_mean"].is_f64() && sums[1]["mpi_geometric_mean"].is_null());
+    }
+}
+
+/// A provider that cannot be loaded: nothing runs on Weft, all else is measured and shown.
+#[test]
+fn what_fails_in_a_comparison_is_shown_as_such_and_the_rest_goes_on() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a directory");
+    let broken = folder.path().join("libweft-fi.so");
+    fs::write(&broken, "no library").expect("a file");
+    for mpi in Mpi::all() {
+        let (code, lines) = compared(&mpi, &broken);
+        assert_eq!(code, Some(1), "{lines:?}");
+        let cells = of(&lines, "cell");
+        assert!(cells.len() == 3 && cells.iter().all(|cell| cell["failed"] == true), "{lines:?}");
+        let own = format!("{} own 2x1", mpi.name);
+        assert!(of(&lines, "wavefront").iter().all(|line| line["device"] == *own), "{lines:?}");
+        assert_eq!(of(&lines, "wavefront").len(), 2, "{lines:?}");
+        assert_eq!(of(&lines, "summary")[0]["failed"], 2);
     }
 }
 

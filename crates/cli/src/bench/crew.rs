@@ -106,6 +106,7 @@ fn figure(op: Op, ranks: usize, value: Value, all: &[Answer]) -> Figure {
         mode: None,
         value,
         cpu_s_per_gb,
+        mpi_us: None,
     }
 }
 

@@ -110,6 +110,9 @@ pub struct Figure {
     /// Processor seconds of both ends for a thousand million bytes, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s_per_gb: Option<f64>,
+    /// How much of the time a program spent in MPI, us, where it tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi_us: Option<f64>,
 }
 
 impl Figure {
@@ -135,10 +138,13 @@ pub fn by_figure<T>(all: &[T], figure: impl Fn(&T) -> &Figure) -> Vec<Vec<&T>> {
 /// The rounds of one figure as one. `None` without rounds.
 pub fn join(rounds: &[&Figure]) -> Option<Figure> {
     let values: Vec<Value> = rounds.iter().map(|f| f.value).collect();
-    let cpu: Vec<f64> = rounds.iter().filter_map(|f| f.cpu_s_per_gb).collect();
-    let cpu_s_per_gb = (!cpu.is_empty()).then(|| median(cpu.iter().copied()));
+    let of = |number: fn(&Figure) -> Option<f64>| {
+        let all: Vec<f64> = rounds.iter().filter_map(|f| number(f)).collect();
+        (!all.is_empty()).then(|| median(all.iter().copied()))
+    };
+    let (cpu_s_per_gb, mpi_us) = (of(|f| f.cpu_s_per_gb), of(|f| f.mpi_us));
     let first: Figure = (*rounds.first()?).clone();
-    Some(Figure { value: Value::median(&values)?, cpu_s_per_gb, ..first })
+    Some(Figure { value: Value::median(&values)?, cpu_s_per_gb, mpi_us, ..first })
 }
 
 /// Joins the rounds of each figure into one, in the order in which they first came.
@@ -197,7 +203,7 @@ mod tests {
 
     fn figure(value: Value) -> Figure {
         let (bench, device, mode) = ("lat".into(), "shm".into(), None);
-        Figure { bench, device, ranks: 2, bytes: 8, mode, value, cpu_s_per_gb: None }
+        Figure { bench, device, ranks: 2, bytes: 8, mode, value, cpu_s_per_gb: None, mpi_us: None }
     }
 
     #[test]

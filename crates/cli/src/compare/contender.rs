@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use weft_sys::process::Setup;
 
-use super::child::figures_of;
-use super::mpi::MpiRun;
-use super::rounds::Timed;
+use super::child;
+use super::mpi::{MpiRun, Task};
+use super::rounds::{Failure, Round, Timed};
 use crate::CliError;
 use crate::bench::crew::Crew;
 use crate::bench::figure::{Figure, size_text};
@@ -16,12 +16,14 @@ use crate::bench::floor::Op;
 use crate::bench::place::Place;
 use crate::interrupt::Interrupt;
 use crate::lab::Lab;
-use crate::mpirun::board::Board;
-use crate::mpirun::sweep::Guard;
 
 /// What every contender measures.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// How often.
+    pub rounds: u32,
+    /// No round begins that would end later than this, but the first ones.
+    pub limit: Duration,
     /// Milliseconds per figure.
     pub ms: u64,
     /// Sizes of messages there and back, bytes.
@@ -88,8 +90,8 @@ pub struct Contender {
 pub struct Arena<'a> {
     /// The two nodes.
     pub place: &'a Place,
-    /// Several nodes on a switch, if they are wanted.
-    pub wide: Option<Lab>,
+    /// More nodes, on switches, where they are wanted.
+    pub wide: Vec<Lab>,
     /// Processes for floors.
     pub pair: Crew<'a>,
     /// This node.
@@ -98,7 +100,43 @@ pub struct Arena<'a> {
     pub stop: &'a Interrupt,
 }
 
+impl Arena<'_> {
+    /// The lab of so many nodes; none for one.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn lab(&self, nodes: u32) -> Result<Option<&Lab>, CliError> {
+        if nodes == 1 {
+            return Ok(None);
+        }
+        let mut labs = self.place.as_lab().into_iter().chain(&self.wide);
+        labs.find(|lab| lab.nodes() == nodes).map(Some).ok_or_else(no_lab)
+    }
+}
+
 impl Contender {
+    /// How many nodes it needs.
+    pub fn nodes(&self) -> u32 {
+        match (&self.means, self.reach) {
+            (Means::Mpi(run), _) => run.layout.nodes,
+            (_, Reach::Within) => 1,
+            (_, Reach::Between) => 2,
+            (_, Reach::Among) => AMONG,
+        }
+    }
+
+    /// Its name while it is measured.
+    pub fn title(&self) -> String {
+        let kernel = |run: &MpiRun| {
+            let first = run.tasks.first().filter(|task| task.is_kernel());
+            first.map_or("patterns", Task::bench)
+        };
+        match &self.means {
+            Means::Mpi(run) => format!("{}, {}", self.label, kernel(run)),
+            _ => self.label.clone(),
+        }
+    }
+
     /// Whether it is Weft, or an MPI on Weft.
     pub fn is_weft(&self) -> bool {
         match &self.means {
@@ -108,12 +146,17 @@ impl Contender {
         }
     }
 
-    /// Measures everything in `plan` once.
+    /// Measures everything in `plan` once but for what has `failed` before.
     ///
     /// # Errors
-    /// Why it could not.
-    pub fn round(&self, plan: &Plan, arena: &mut Arena<'_>) -> Result<Vec<Timed>, CliError> {
-        match &self.means {
+    /// Why nothing could be measured.
+    pub fn round(
+        &self,
+        plan: &Plan,
+        arena: &mut Arena<'_>,
+        failed: &[Failure],
+    ) -> Result<Round, CliError> {
+        let figures = match &self.means {
             Means::Floors(ops) => {
                 let mut figures = Vec::new();
                 for &op in ops {
@@ -123,25 +166,16 @@ impl Contender {
                     };
                     figures.push(Timed::now(figure));
                 }
-                Ok(figures)
+                figures
             }
-            Means::Sockets => self.sockets(plan, arena),
-            Means::Weft { device, env, more } => self.weft(plan, arena, device, env, more),
+            Means::Sockets => self.sockets(plan, arena)?,
+            Means::Weft { device, env, more } => self.weft(plan, arena, device, env, more)?,
             Means::Mpi(run) => {
-                let lab = match self.reach {
-                    Reach::Within => None,
-                    Reach::Between => Some(arena.place.as_lab().ok_or_else(no_lab)?),
-                    Reach::Among => Some(arena.wide.as_ref().ok_or_else(no_lab)?),
-                };
-                let board = Board::make()?;
-                let (command, setup) = run.command(&self.label, plan.ms, lab, &board)?;
-                // What the launcher leaves is ended after it, also when we are killed.
-                let guard = Guard::start(&board.mark());
-                let guard = guard.map_err(CliError::io("starting a guard"))?;
-                let time = Duration::from_millis(plan.ms * run.figures() * 3);
-                figures_of(command, setup, time, Some(guard), arena.stop)
+                let lab = arena.lab(run.layout.nodes)?;
+                return run.round(&self.label, lab, failed, arena.stop);
             }
-        }
+        };
+        Ok(Round { figures, failed: Vec::new() })
     }
 
     fn sockets(&self, plan: &Plan, arena: &mut Arena<'_>) -> Result<Vec<Timed>, CliError> {
@@ -180,8 +214,8 @@ impl Contender {
             command.env("WEFT_DEVICE", device).envs(env.iter().copied());
             command.arg("--").arg(own_program()?).arg("bench").args(words.split(' '));
             command.args(["--json", "--ms", &plan.ms.to_string()]);
-            let found = figures_of(command, Setup::default(), plan.time(), None, arena.stop)?;
-            figures.extend(found);
+            let run = child::run(command, Setup::default(), plan.time(), None, arena.stop)?;
+            figures.extend(run.whole()?);
         }
         figures.iter_mut().for_each(|timed| timed.figure.device.clone_from(&self.label));
         Ok(figures)
@@ -194,12 +228,7 @@ impl Contender {
         let mut command = Command::new(own_program()?);
         let bind = if bound { "core" } else { "none" };
         command.args(["run", "--bind", bind, "-n", &n.to_string()]);
-        let lab = match self.reach {
-            Reach::Within => None,
-            Reach::Between => arena.place.as_lab(),
-            Reach::Among => Some(arena.wide.as_ref().ok_or_else(no_lab)?),
-        };
-        if let Some(lab) = lab {
+        if let Some(lab) = arena.lab(self.nodes())? {
             command.args(["--lab", &lab.record().name]);
         }
         Ok(command)
@@ -225,14 +254,11 @@ fn no_lab() -> CliError {
 }
 
 impl Plan {
-    /// What is measured, in the words of the benchmark for MPI libraries.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        for (bench, sizes) in [("lat", &self.lat_bytes), ("bw", &self.bw_bytes)] {
-            words.push(bench.to_string());
-            words.extend(sizes.iter().map(u64::to_string));
-        }
-        words
+    /// What is measured, as patterns for MPI libraries.
+    pub fn tasks(&self) -> Vec<Task> {
+        let of = |bench, sizes: &[u64]| sizes.iter().map(|b| Task::Pattern(bench, *b)).collect();
+        let both: [Vec<Task>; 2] = [of("lat", &self.lat_bytes), of("bw", &self.bw_bytes)];
+        both.concat()
     }
 
     /// About how long one contender takes, at most.

@@ -4,7 +4,6 @@
 
 mod child;
 mod contender;
-mod contest;
 mod mpi;
 mod report;
 mod rounds;
@@ -12,6 +11,7 @@ mod targets;
 mod watch;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::CliError;
 use crate::bench::crew::Crew;
@@ -24,36 +24,40 @@ use crate::lab::{Lab, LabSpec, Options, Topology};
 use crate::mpi::{Brand, Preload};
 use crate::plot;
 use contender::{AMONG, Arena, Contender, Means, Plan, Reach, TOKEN, TOKEN_RANKS};
-use mpi::{Mpi, MpiRun};
-use rounds::Outcome;
+use mpi::{Layout, Mpi, MpiRun, Task};
 
 /// Arguments of `weft compare`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Under a minute: Weft beside TCP over a cable of two virtual nodes
+    /// Under a minute: Weft beside TCP over a cable of two virtual nodes; with --mpi some kernels
+    /// and patterns of two ranks
     #[arg(long)]
     quick: bool,
-    /// MPI programs: MPICH, Open MPI and Intel MPI on Weft beside their own shared memory and TCP
+    /// MPI programs: kernels of programs and patterns of communication, by each MPI library that
+    /// is installed, on Weft beside its own shared memory and TCP; each that is slower is marked
     #[arg(long)]
     mpi: bool,
     /// Weft's provider libweft-fi.so for --mpi, or its directory [default: beside this program]
     #[arg(long, value_name = "FILE", requires = "mpi")]
     provider: Option<PathBuf>,
-    /// One JSON object per figure and per target
+    /// One JSON object per figure and per target; with --mpi also per cell and per summary
     #[arg(long)]
     json: bool,
     /// How often each contender is measured, on a virtual machine whose processors are moved
-    /// meanwhile up to three times as often; medians are shown [default: 3; quick: 2]
+    /// meanwhile up to three times as often; medians are shown [default: 3; quick: 2, with --mpi 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// Milliseconds per figure [default: 150, quick: 80]
+    /// Milliseconds per figure [default: 150, quick: 80; with --mpi 30 and 15, of a kernel twice
+    /// as many]
     #[arg(long, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     ms: Option<u64>,
     /// MTU of the cable in the temporary lab, bytes
     #[arg(long, default_value_t = 1500,
           value_parser = clap::value_parser!(u32).range(576..=65_000))]
     mtu: u32,
-    /// Only contenders whose name contains one of these, separated by commas
+    /// Only contenders whose name contains one of these, separated by commas. With --mpi: names of
+    /// libraries (mpich), places (2x2: ranks and nodes), kernels and patterns (stream; kernels or
+    /// patterns for all), of each kind that is named
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Where the plot goes
@@ -64,7 +68,7 @@ pub struct Args {
 /// Compares and reports.
 ///
 /// # Errors
-/// When Weft itself could not be measured, nothing could, or a signal came.
+/// When Weft itself could not be measured, or with `--mpi` anything; or a signal came.
 pub fn run(args: &Args) -> Result<(), CliError> {
     // Before anything is started that would have to be ended.
     let stop = Interrupt::prepare()?;
@@ -73,14 +77,17 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         Place::here()
     });
     let here = Place::here();
-    let contenders = contenders(args, place.is_lab())?;
+    let plan = plan(args);
+    let contenders = match args.mpi {
+        true => mpi::contenders(args, &plan, place.is_lab())?,
+        false => contenders(args, &plan, place.is_lab()),
+    };
     stop.check()?;
     if contenders.is_empty() {
         return Err(CliError::Usage("no contender has such a name".into()));
     }
-    let among = contenders.iter().any(|c| c.reach == Reach::Among);
     let mut arena = Arena {
-        wide: if among { Some(wide(args.mtu)?) } else { None },
+        wide: wide(args.mtu, &contenders)?,
         pair: Crew::start(&place, &stop, if args.mpi { 0 } else { 2 }, true)?,
         here: &here,
         place: &place,
@@ -88,30 +95,47 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     // Before and after: what begins or ends in between shows in one of them.
     load::tell_of_others();
-    let Outcome { figures, failed, note } =
-        rounds::run(args, &plan(args), &contenders, &mut arena)?;
+    let outcome = rounds::run(args, &plan, &contenders, &mut arena)?;
     load::tell_of_others();
-    note.iter().for_each(|note| eprintln!("{note}"));
-    if figures.is_empty() {
+    outcome.notes.iter().for_each(|note| eprintln!("{note}"));
+    if outcome.figures.is_empty() {
         return Err(CliError::Bench("nothing could be measured; the reasons are above".into()));
     }
-    let judged = if args.mpi { contest::targets() } else { targets::targets(args.mtu.into()) };
-    if args.json {
-        report::json(&contenders, &figures, &judged);
-    } else {
-        report::tables(&contenders, &figures, &judged);
+    match args.mpi {
+        true => mpi::show(args, &contenders, &outcome)?,
+        false => show(args, &contenders, &outcome.figures)?,
     }
-    draw(args, &contenders, &figures)?;
-    match failed {
+    let counts = |at: usize| args.mpi || contenders[at].is_weft();
+    match outcome.failed.iter().find(|(at, _)| counts(*at)) {
         None => Ok(()),
-        Some(label) => Err(CliError::Bench(format!("{label} could not be measured: see above"))),
+        Some((at, _)) => {
+            let label = &contenders[*at].label;
+            Err(CliError::Bench(format!("{label} could not be measured: see above")))
+        }
     }
 }
 
-/// Nodes on a switch.
-fn wide(mtu: u32) -> Result<Lab, CliError> {
-    let spec = LabSpec { nodes: AMONG, topology: Topology::Switch, links: 1, mtu };
-    Ok(Lab::temporary(&spec, &Options::default())?)
+/// Labs with more than two nodes, on switches, where they are needed.
+fn wide(mtu: u32, contenders: &[Contender]) -> Result<Vec<Lab>, CliError> {
+    let mut sizes: Vec<u32> = contenders.iter().map(Contender::nodes).filter(|n| *n > 2).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let lab = |nodes| {
+        let spec = LabSpec { nodes, topology: Topology::Switch, links: 1, mtu };
+        Ok(Lab::temporary(&spec, &Options::default())?)
+    };
+    sizes.into_iter().map(lab).collect()
+}
+
+/// Tables or JSON lines, and the plot.
+fn show(args: &Args, contenders: &[Contender], figures: &[Figure]) -> Result<(), CliError> {
+    let judged = targets::targets(args.mtu.into());
+    if args.json {
+        report::json(contenders, figures, &judged);
+    } else {
+        report::tables(contenders, figures, &judged);
+    }
+    draw(args, &curves(&contenders.iter().collect::<Vec<_>>(), figures))
 }
 
 /// What Weft shows beyond latency and bandwidth, in a full comparison: within a node, and between.
@@ -125,15 +149,22 @@ const ALONE: [(u32, &str); 5] = [
 const ONE_WAY: [(u32, &str); 2] = [(2, "rate --bytes 64"), (2, "barrier --work 0")];
 
 /// Ranks of the barrier that shows what waiting costs where ranks outnumber processors.
-const CROWD: u32 = 32;
-/// The same of MPI programs.
-const MPI_BARRIER: [&str; 2] = ["barrier", "0"];
-
+const CROWD: u32 = mpi::CROWD.ranks;
 fn plan(args: &Args) -> Plan {
     let sizes =
         |quick: &[u64], full: &[u64]| if args.quick { quick.to_vec() } else { full.to_vec() };
+    let (rounds, ms, limit) = match (args.mpi, args.quick) {
+        (true, true) => (1, 15, Duration::from_secs(50)),
+        (true, false) => (3, 30, Duration::from_secs(22 * 60)),
+        (false, true) => (2, 80, Duration::MAX),
+        (false, false) => (3, 150, Duration::MAX),
+    };
+    // Who asks for more gets it.
+    let limit = if args.rounds.is_some() || args.ms.is_some() { Duration::MAX } else { limit };
     Plan {
-        ms: args.ms.unwrap_or(if args.quick { 80 } else { 150 }),
+        rounds: args.rounds.unwrap_or(rounds),
+        limit,
+        ms: args.ms.unwrap_or(ms),
         lat_bytes: sizes(
             &[8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20],
             &[8, 64, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20],
@@ -145,10 +176,7 @@ fn plan(args: &Args) -> Plan {
     }
 }
 
-fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
-    if args.mpi {
-        return contest::contenders(args, lab);
-    }
+fn contenders(args: &Args, plan: &Plan, lab: bool) -> Vec<Contender> {
     let mut all = Vec::new();
     let mut add = |label: &str, reach: Reach, means: Means| {
         let wanted = args.only.is_empty() || args.only.iter().any(|o| label.contains(o.as_str()));
@@ -159,14 +187,15 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     let weft = |device, env: &[(&'static str, &'static str)], more: &[(u32, &'static str)]| {
         Means::Weft { device, env: env.to_vec(), more: more.to_vec() }
     };
-    let barrier = MPI_BARRIER.map(String::from);
-    let words = [plan(args).words(), barrier.to_vec()].concat();
+    let barrier = vec![Task::Pattern("barrier", 0)];
+    let tasks = [plan.tasks(), barrier.clone()].concat();
     let preload = Preload::find(args.provider.as_deref());
-    let of = |mpi, ranks, words| {
+    let of = |mpi: &Mpi, layout, tasks: &[Task]| {
+        let (install, program, tasks) = (mpi.install.clone(), mpi.patterns.clone(), tasks.to_vec());
         let (provider, preload, collectives) = (None, preload.clone(), false);
-        Means::Mpi(MpiRun { mpi, provider, preload, collectives, ranks, words })
+        let ms = plan.ms;
+        Means::Mpi(MpiRun { install, program, provider, preload, collectives, layout, tasks, ms })
     };
-    let own = |mpi| of(mpi, 2, words.clone());
     let (within, between) = (Reach::Within, Reach::Between);
     let full = !args.quick;
     if full || !lab {
@@ -176,11 +205,11 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     if full {
         add("futex ring", within, Means::Floors(vec![Op::FutexRing]));
         add("weft composite", within, weft("composite", &[], &[]));
-        for (brand, means) in mpis() {
-            let transport = if brand == Brand::OpenMpi { "sm" } else { "shm" };
-            let crowd = of(means.clone(), CROWD, barrier.to_vec());
-            add(&format!("{} {transport}", brand.name()), within, own(means));
-            add(&format!("{} {transport}", brand.name()), within, crowd);
+        for mpi in Mpi::all() {
+            let transport = if mpi.install.brand == Brand::OpenMpi { "sm" } else { "shm" };
+            let label = format!("{} {transport}", mpi.name());
+            add(&label, within, of(&mpi, Layout::new(2, 1), &tasks));
+            add(&label, within, of(&mpi, Layout::new(CROWD, 1), &barrier));
         }
     }
     let mut floors = vec![Op::PacketRing(64), Op::PacketMeet(64), Op::UdpStream(args.mtu.into())];
@@ -192,11 +221,13 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
     add("tcp sockets", between, Means::Sockets);
     if full {
         add("weft ether udp", between, weft("ether", &[("WEFT_LINKS", "udp")], &[]));
-        for (brand, means) in mpis() {
-            let words = ["barrier", "0", "cast", "65536", "1048576"].map(String::from);
-            let wide = of(means.clone(), AMONG, words.to_vec());
-            add(&format!("{} tcp", brand.name()), between, own(means));
-            add(&format!("{} tcp, nodes", brand.name()), Reach::Among, wide);
+        let casts = [64 << 10, 1 << 20].map(|bytes| Task::Pattern("cast", bytes));
+        let casts = [&barrier[..], &casts].concat();
+        for mpi in Mpi::all() {
+            let label = format!("{} tcp", mpi.name());
+            add(&label, between, of(&mpi, Layout::new(2, 2), &tasks));
+            let wide = of(&mpi, Layout::new(AMONG, AMONG), &casts);
+            add(&format!("{label}, nodes"), Reach::Among, wide);
         }
         let more = [
             (AMONG, "barrier --work 0"),
@@ -205,52 +236,40 @@ fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
         ];
         add("weft ether, nodes", Reach::Among, weft("ether", &[], &more));
     }
-    Ok(all)
+    all
 }
 
-/// The MPI libraries that are installed.
-fn mpis() -> Vec<(Brand, Mpi)> {
-    let found = |brand: Brand| match Mpi::find(brand) {
-        Ok(mpi) => Some((brand, mpi)),
-        Err(why) => {
-            eprintln!("weft: {} is left out: {why}", brand.name());
-            None
-        }
-    };
-    Brand::ALL.into_iter().filter_map(found).collect()
-}
-
-fn draw(args: &Args, contenders: &[Contender], figures: &[Figure]) -> Result<(), CliError> {
+/// Curves of latency and bandwidth, within a node and between two.
+fn curves(contenders: &[&Contender], figures: &[Figure]) -> Vec<plot::Picture> {
     let mut panels = Vec::new();
     for reach in [Reach::Within, Reach::Between] {
         for (bench, what) in [("lat", plot::What::Latency), ("bw", plot::What::Bandwidth)] {
-            let mut seen = Vec::new();
-            let curves: Vec<plot::Curve> = contenders
-                .iter()
-                .filter(|c| c.reach == reach && !matches!(c.means, Means::Floors(_)))
-                .filter(|c| {
-                    !seen.contains(&&c.label) && {
-                        seen.push(&c.label);
-                        true
-                    }
-                })
-                .map(|c| plot::Curve {
-                    label: c.label.clone(),
-                    bold: c.is_weft(),
-                    points: report::points(figures, bench, &c.label),
-                })
-                .filter(|curve| !curve.points.is_empty())
-                .collect();
+            let mut curves: Vec<plot::Curve> = Vec::new();
+            for c in contenders {
+                let is_wanted = c.reach == reach && !matches!(c.means, Means::Floors(_));
+                if !is_wanted || curves.iter().any(|curve| curve.label == c.label) {
+                    continue;
+                }
+                let points = report::points(figures, bench, &c.label);
+                let (label, bold) = (c.label.clone(), c.is_weft());
+                if !points.is_empty() {
+                    curves.push(plot::Curve { label, bold, points });
+                }
+            }
             if !curves.is_empty() {
                 let title = format!("{} {}", what.title(), reach.title());
-                panels.push(plot::Panel { title, what, curves });
+                panels.push(plot::Picture::Curves(plot::Panel { title, what, curves }));
             }
         }
     }
-    if panels.is_empty() {
+    panels
+}
+
+fn draw(args: &Args, pictures: &[plot::Picture]) -> Result<(), CliError> {
+    if pictures.is_empty() {
         return Ok(());
     }
-    plot::svg(&args.svg, &panels).map_err(CliError::Bench)?;
+    plot::svg(&args.svg, pictures).map_err(CliError::Bench)?;
     eprintln!("weft: plot in {}", args.svg.display());
     Ok(())
 }

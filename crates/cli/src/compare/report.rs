@@ -48,7 +48,7 @@ struct Measured<'a> {
 /// The MPI library that a contender is.
 fn mpi_of(contender: &Contender) -> Option<&Install> {
     match &contender.means {
-        Means::Mpi(run) => Some(&run.mpi.install),
+        Means::Mpi(run) => Some(&run.install),
         _ => None,
     }
 }
@@ -241,7 +241,8 @@ fn compared_with<'a>(labels: &[&'a str], at: usize) -> Option<&'a str> {
     same.copied().or((at > 0).then_some(labels[0]))
 }
 
-fn verdicts(figures: &[Figure], targets: &[Target]) {
+/// How the targets stand whose figures there are.
+pub fn verdicts(figures: &[Figure], targets: &[Target]) {
     let mut table = Table::new(["target", "weft", "against", "ratio", "wanted", ""]);
     let mut any = false;
     for target in targets {
@@ -307,6 +308,7 @@ mod tests {
             mode: None,
             value,
             cpu_s_per_gb: cpu,
+            mpi_us: None,
         };
         let rtt = |p50| Value::RttUs(Spread { p50, ..Spread::default() });
         let all = [
@@ -318,7 +320,7 @@ mod tests {
         ];
         let line = |bench, bound| {
             let (ours, base) = (key(bench, "weft", 8), key(bench, "tcp", 8));
-            let base = if bench == "idle" { ours } else { base };
+            let base = if bench == "idle" { ours.clone() } else { base };
             let verdict = target("a name", ours, bound, base).judge(&all).unwrap();
             serde_json::to_value(Line { name: "a name", verdict }).unwrap()
         };

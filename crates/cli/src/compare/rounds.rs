@@ -1,11 +1,14 @@
 //! The rounds of a comparison: each contender in turn, so that a change of the machine's mood meets
 //! all of them; and which rounds of a figure count.
 
+use std::time::{Duration, Instant};
+
 use indicatif::ProgressBar;
 use weft_sys::clock::now_ns;
 
 use super::Args;
 use super::contender::{Arena, Contender, Plan};
+use super::mpi::Task;
 use super::watch::{State, Watch, those_that_count};
 use crate::CliError;
 use crate::bench::figure::{Figure, by_figure, digits, join};
@@ -27,14 +30,32 @@ impl Timed {
     }
 }
 
+/// What came of one round of a contender.
+#[derive(Debug, Default)]
+pub struct Round {
+    /// What was measured.
+    pub figures: Vec<Timed>,
+    /// What could not be.
+    pub failed: Vec<Failure>,
+}
+
+/// Something that could not be measured, and is not tried again.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What; none: nothing of the contender could.
+    pub task: Option<Task>,
+    /// Why.
+    pub why: String,
+}
+
 /// What came of all rounds.
 pub struct Outcome {
     /// The medians of the rounds that count.
     pub figures: Vec<Figure>,
-    /// The name of a Weft contender that failed.
-    pub failed: Option<String>,
-    /// What is to be said about rounds that do not count.
-    pub note: Option<String>,
+    /// What failed: the contender's place in the list, and what of it.
+    pub failed: Vec<(usize, Option<Task>)>,
+    /// What is to be said about rounds that do not count, or that were not run.
+    pub notes: Vec<String>,
 }
 
 /// So many times the rounds that were asked for are run at most, where processors are moved.
@@ -44,11 +65,13 @@ const MORE: u32 = 3;
 struct Entry<'a> {
     contender: &'a Contender,
     figures: Vec<Timed>,
-    /// It has failed.
-    out: bool,
+    failed: Vec<Failure>,
+    /// How long its last round took.
+    took: Duration,
 }
 
-/// Runs the rounds, and those of a contender once more for which too few count.
+/// Runs the rounds, and those of a contender once more for which too few count. When the plan's
+/// time is up no others begin, but each contender has one.
 ///
 /// # Errors
 /// When a signal came.
@@ -58,13 +81,13 @@ pub fn run(
     contenders: &[Contender],
     arena: &mut Arena<'_>,
 ) -> Result<Outcome, CliError> {
-    let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 3 });
+    let (rounds, begun) = (plan.rounds, Instant::now());
     let watch = Watch::start();
     let bar = progress(u64::from(rounds) * contenders.len() as u64);
-    let entry = |contender| Entry { contender, figures: Vec::new(), out: false };
-    let mut entries: Vec<Entry<'_>> = contenders.iter().map(entry).collect();
+    let mut entries: Vec<Entry<'_>> = contenders.iter().map(Entry::new).collect();
     // A single round is asked for by who is in a hurry.
-    let most = if rounds > 1 { rounds * MORE } else { 1 };
+    let most = if rounds > 1 && !args.quick { rounds * MORE } else { rounds };
+    let mut left_out = 0;
     for round in 0..most {
         let more = round >= rounds;
         let judge = Judge::new(watch.as_ref().filter(|_| more), plan.ms);
@@ -73,19 +96,33 @@ pub fn run(
                 continue;
             }
             bar.inc_length(u64::from(more));
-            bar.set_message(entry.contender.label.clone());
-            if !entry.out {
+            bar.set_message(entry.contender.title());
+            let late = round > 0 && begun.elapsed() + entry.took > plan.limit;
+            left_out += u32::from(late && !more);
+            if !entry.is_out() && !late {
                 entry.round(plan, arena, &bar)?;
             }
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
-    let failed = entries.iter().find(|entry| entry.out && entry.contender.is_weft());
-    let failed = failed.map(|entry| entry.contender.label.clone());
+    let mut notes = Vec::new();
+    if left_out > 0 {
+        let minutes = plan.limit.as_secs_f64() / 60.0;
+        let all = rounds * entries.len() as u32;
+        notes.push(format!(
+            "weft: {left_out} of {all} rounds were left out after {} minutes",
+            digits(minutes)
+        ));
+    }
+    let failed = entries.iter_mut().enumerate().flat_map(|(at, entry)| {
+        entry.failed.drain(..).map(move |failure| (at, failure.task)).collect::<Vec<_>>()
+    });
+    let failed = failed.collect();
     let all: Vec<Timed> = entries.into_iter().flat_map(|entry| entry.figures).collect();
     let (figures, note) = outcome(&all, Judge::new(watch.as_ref(), plan.ms).as_ref());
-    Ok(Outcome { figures, failed, note })
+    notes.extend(note);
+    Ok(Outcome { figures, failed, notes })
 }
 
 /// Tells which rounds count, by how the processors stood while they were run.
@@ -112,7 +149,17 @@ impl<'a> Judge<'a> {
     }
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    fn new(contender: &'a Contender) -> Entry<'a> {
+        let took = Duration::ZERO;
+        Entry { contender, figures: Vec::new(), failed: Vec::new(), took }
+    }
+
+    /// Whether nothing of it can be measured.
+    fn is_out(&self) -> bool {
+        self.failed.iter().any(|failure| failure.task.is_none())
+    }
+
     /// One round more.
     fn round(
         &mut self,
@@ -120,16 +167,23 @@ impl Entry<'_> {
         arena: &mut Arena<'_>,
         bar: &ProgressBar,
     ) -> Result<(), CliError> {
-        let measured = self.contender.round(plan, arena);
+        let begun = Instant::now();
+        let measured = self.contender.round(plan, arena, &self.failed);
+        self.took = begun.elapsed();
         arena.stop.check()?;
-        match measured {
-            Ok(more) => self.figures.extend(more),
-            Err(why) => {
-                let label = &self.contender.label;
-                bar.suspend(|| eprintln!("weft: {label} is left out: {why}"));
-                self.out = true;
-            }
+        let round = measured.unwrap_or_else(|why| Round {
+            figures: Vec::new(),
+            failed: vec![Failure { task: None, why: why.to_string() }],
+        });
+        let label = &self.contender.label;
+        for Failure { task, why } in &round.failed {
+            bar.suspend(|| match task {
+                Some(task) => eprintln!("weft: {label}: {task} failed: {why}"),
+                None => eprintln!("weft: {label} is left out: {why}"),
+            });
         }
+        self.figures.extend(round.figures);
+        self.failed.extend(round.failed);
         Ok(())
     }
 
@@ -138,7 +192,7 @@ impl Entry<'_> {
     fn wants(&self, judge: &Judge<'_>, rounds: u32) -> bool {
         let counts = |timed: &&&Timed| judge.state(timed).is_none_or(|s| judge.is_usual(&s));
         let few = |of: &Vec<&Timed>| of.iter().filter(counts).count() < rounds.div_ceil(2) as usize;
-        !self.out && by_figure(&self.figures, |timed| &timed.figure).iter().any(few)
+        !self.is_out() && by_figure(&self.figures, |timed| &timed.figure).iter().any(few)
     }
 }
 
@@ -193,6 +247,7 @@ mod tests {
             mode: None,
             value: Value::MessagesPerS(rate),
             cpu_s_per_gb: None,
+            mpi_us: None,
         })
     }
 

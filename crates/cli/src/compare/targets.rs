@@ -1,15 +1,17 @@
 //! What Weft is to reach, as data: a figure, what it is judged by, and how far it may be from that.
 
+use std::borrow::Cow;
+
 use super::contender::AMONG;
 use crate::bench::figure::Figure;
 
 /// Names a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The benchmark.
     pub bench: &'static str,
     /// Its device, or the contender's name.
-    pub device: &'static str,
+    pub device: Cow<'static, str>,
     /// Bytes of a message.
     pub bytes: u64,
     /// The way it was measured.
@@ -34,7 +36,7 @@ pub enum Bound {
 }
 
 /// One target.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Target {
     /// For people.
     pub name: &'static str,
@@ -50,15 +52,15 @@ pub struct Target {
 
 /// A figure's name.
 pub const fn key(bench: &'static str, device: &'static str, bytes: u64) -> Key {
-    Key { bench, device, bytes, mode: None, ranks: None }
+    Key { bench, device: Cow::Borrowed(device), bytes, mode: None, ranks: None }
 }
 
-const fn in_mode(key: Key, mode: &'static str) -> Key {
+fn in_mode(key: Key, mode: &'static str) -> Key {
     Key { mode: Some(mode), ..key }
 }
 
 /// A target with one base.
-pub const fn target(name: &'static str, ours: Key, bound: Bound, base: Key) -> Target {
+pub fn target(name: &'static str, ours: Key, bound: Bound, base: Key) -> Target {
     Target { name, ours, base, rival: None, bound }
 }
 
@@ -203,7 +205,7 @@ impl Key {
     pub fn find<'a>(&self, all: &'a [Figure]) -> Option<&'a Figure> {
         all.iter().find(|f| {
             (f.bench.as_str(), f.device.as_str(), f.bytes, f.mode.as_deref())
-                == (self.bench, self.device, self.bytes, self.mode)
+                == (self.bench, &*self.device, self.bytes, self.mode)
                 && self.ranks.is_none_or(|ranks| f.ranks == ranks)
         })
     }
@@ -212,7 +214,8 @@ impl Key {
 impl Target {
     /// What it is judged by: the better one, where there are two.
     fn base<'a>(&self, all: &'a [Figure]) -> Option<&'a Figure> {
-        let (base, rival) = (self.base.find(all), self.rival.and_then(|key| key.find(all)));
+        let (base, rival) =
+            (self.base.find(all), self.rival.as_ref().and_then(|key| key.find(all)));
         let (Some(a), Some(b)) = (base, rival) else { return base.or(rival) };
         let a_is_more = a.value.number() > b.value.number();
         let more_is_better = matches!(self.bound, Bound::AtLeast(_));
@@ -245,7 +248,16 @@ mod tests {
 
     fn figure(bench: &str, device: &str, bytes: u64, value: Value) -> Figure {
         let (bench, device) = (bench.into(), device.into());
-        Figure { bench, device, ranks: 2, bytes, mode: None, value, cpu_s_per_gb: Some(0.5) }
+        Figure {
+            bench,
+            device,
+            ranks: 2,
+            bytes,
+            mode: None,
+            value,
+            cpu_s_per_gb: Some(0.5),
+            mpi_us: None,
+        }
     }
 
     fn rtt(p50: f64) -> Value {

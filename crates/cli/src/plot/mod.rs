@@ -1,6 +1,8 @@
-//! Curves over message size or number of ranks on logarithmic axes, as an SVG file.
+//! Curves over message size or number of ranks on logarithmic axes, and ratios as dots, as an SVG
+//! file.
 
 mod axis;
+mod ratios;
 
 use std::path::Path;
 
@@ -9,6 +11,7 @@ use plotters::prelude::*;
 use axis::Axis;
 
 use crate::bench::figure::size_text;
+pub use ratios::{Dot, Ratios, Row};
 
 /// What a panel shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +85,32 @@ pub struct Panel {
     pub curves: Vec<Curve>,
 }
 
+/// A part of the drawing.
+#[derive(Clone, Debug)]
+pub enum Picture {
+    /// Curves.
+    Curves(Panel),
+    /// Ratios.
+    Ratios(Ratios),
+}
+
+impl Picture {
+    fn height(&self) -> u32 {
+        match self {
+            Picture::Curves(_) => PANEL.1,
+            Picture::Ratios(ratios) => ratios.height(),
+        }
+    }
+
+    fn draw(&self, area: &Area<'_>) -> Result<(), String> {
+        let (drawn, title) = match self {
+            Picture::Curves(panel) => (draw(area, panel), &panel.title),
+            Picture::Ratios(ratios) => (ratios.draw(area), &ratios.title),
+        };
+        drawn.map_err(|e| format!("cannot draw {title}: {e}"))
+    }
+}
+
 const PANEL: (u32, u32) = (720, 520);
 const COLUMNS: usize = 2;
 
@@ -98,28 +127,35 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
 ];
 
-/// Draws the panels, two in a row, into the file at `path`.
+/// Draws the pictures, two in a row, into the file at `path`.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn svg(path: &Path, panels: &[Panel]) -> Result<(), String> {
-    let text = render(panels)?;
+pub fn svg(path: &Path, pictures: &[Picture]) -> Result<(), String> {
+    let text = render(pictures)?;
     if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|e| format!("make {}: {e}", parent.display()))?;
     }
     std::fs::write(path, text).map_err(|e| format!("write {}: {e}", path.display()))
 }
 
-fn render(panels: &[Panel]) -> Result<String, String> {
+fn render(pictures: &[Picture]) -> Result<String, String> {
     let mut text = String::new();
     {
-        let columns = panels.len().clamp(1, COLUMNS);
-        let rows = panels.len().div_ceil(COLUMNS).max(1);
-        let size = (PANEL.0 * columns as u32, PANEL.1 * rows as u32);
+        let rows: Vec<&[Picture]> = pictures.chunks(COLUMNS).collect();
+        let height_of = |row: &[Picture]| row.iter().map(Picture::height).max().unwrap_or(0);
+        let height = rows.iter().map(|row| height_of(row)).sum();
+        let size = (PANEL.0 * pictures.len().clamp(1, COLUMNS) as u32, height);
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE).map_err(|e| e.to_string())?;
-        for (area, panel) in root.split_evenly((rows, columns)).iter().zip(panels) {
-            draw(area, panel).map_err(|e| format!("cannot draw {}: {e}", panel.title))?;
+        let mut top = 0;
+        for row in rows {
+            for (column, picture) in row.iter().enumerate() {
+                let left = PANEL.0 * column as u32;
+                let area = root.clone().shrink((left, top), (PANEL.0, height_of(row)));
+                picture.draw(&area)?;
+            }
+            top += height_of(row);
         }
         root.present().map_err(|e| e.to_string())?;
     }
@@ -239,7 +275,8 @@ mod tests {
             what,
             curves: vec![curve("weft ether", 1.0), curve("tcp sockets", 2.0)],
         };
-        let text = render(&[panel(What::Latency), panel(What::Bandwidth)]).unwrap();
+        let text =
+            render(&[What::Latency, What::Bandwidth].map(|w| Picture::Curves(panel(w)))).unwrap();
         for word in ["weft ether", "tcp sockets", "message size", "lower is better", "4K", "1M"] {
             assert!(text.contains(word), "{word}");
         }
@@ -260,7 +297,7 @@ mod tests {
                 assert!(look(a) != look(b), "{a} and {b}");
             }
             let panel = Panel { title: "Barrier".into(), what: What::Barrier, curves };
-            let text = render(&[panel]).unwrap();
+            let text = render(&[Picture::Curves(panel)]).unwrap();
             let named = text.lines().filter(|line| line.starts_with("curve ")).count();
             assert_eq!((named, text.matches("<circle").count()), (count, 3 * count));
         }

@@ -11,7 +11,7 @@ use weft_sim::barrier::{self, BOARD_US, BarrierError, Options, Report};
 
 use crate::CliError;
 use crate::output::{Table, json_line, progress_wanted};
-use crate::plot::{self, Curve, Panel, What};
+use crate::plot::{self, Curve, Panel, Picture, What};
 
 /// The most points of a curve below the largest number of ranks: its powers of two.
 const POINTS_MAX: u32 = 24;
@@ -145,7 +145,8 @@ pub fn run(args: &BarrierArgs) -> Result<ExitCode, CliError> {
     bar.finish_and_clear();
     print(args, &points);
     if let Some(path) = &args.svg {
-        plot::svg(path, &[panel(args, &ways, &points)]).map_err(CliError::Bench)?;
+        plot::svg(path, &[Picture::Curves(panel(args, &ways, &points))])
+            .map_err(CliError::Bench)?;
         eprintln!("weft: wrote {}", path.display());
     }
     Ok(ExitCode::SUCCESS)

@@ -101,7 +101,7 @@ fn tables_have_both_and_say_what_is_reached() {
 #[test]
 fn the_mpi_that_is_measured_is_named() {
     for (library, title, only) in
-        [("mpich", "MPICH ", "mpich shm"), ("openmpi", "Open MPI ", "openmpi sm")]
+        [("mpich", "MPICH ", "mpich own 2x1,lat"), ("openmpi", "Open MPI ", "openmpi own 2x1,lat")]
     {
         let Some(mpiexec) = launchers::launcher(library, "mpiexec") else { continue };
         let mpiexec = mpiexec.canonicalize().expect("a launcher");
@@ -131,6 +131,13 @@ fn the_mpi_that_is_measured_is_named() {
             assert!(is("mpi", title) && is("mpiexec", &bin), "{line}");
         }
     }
+}
+
+#[test]
+fn what_there_is_not_is_refused() {
+    let done = weft(&["compare", "--mpi", "--quick", "--only", "mpich,nonsense"]);
+    assert_eq!(done.status.code(), Some(2), "{}", err(&done));
+    assert!(err(&done).contains("named nonsense") && out(&done).is_empty(), "{}", err(&done));
 }
 
 /// Starts a comparison that would take minutes, in the project's folder, where MPI libraries are.
@@ -222,19 +229,20 @@ fn shared_files(pid: u32) -> Vec<String> {
 
 #[test]
 fn a_signal_ends_a_launcher_of_mpi_in_order() {
-    for (library, only) in [("mpich", "mpich shm"), ("openmpi", "openmpi sm")] {
+    for (library, device) in [("mpich", "mpich own 2x1"), ("openmpi", "openmpi own 2x1")] {
         if launchers::launcher(library, "mpiexec").is_none() {
             continue;
         }
         let plot = Plot::new(library);
-        let child = long(&["--mpi", "--quick", "--ms", "50004", "--only", only], &plot);
+        let only = format!("{device},patterns");
+        let child = long(&["--mpi", "--quick", "--ms", "50004", "--only", &only], &plot);
         // The benchmark's arguments: a label and milliseconds.
-        let rank = format!("\0{only}\050004\0");
+        let rank = format!("\0{device}\050004\0");
         let mut files = Vec::new();
         eventually("two ranks", || {
             let of = |pid: &u32| Some(shared_files(*pid)).filter(|files| !files.is_empty());
             let ranks = processes_with(&rank);
-            let programs = ranks.iter().filter(|pid| starts_with(**pid, "pair-"));
+            let programs = ranks.iter().filter(|pid| starts_with(**pid, "patterns-"));
             files = programs.filter_map(of).collect();
             files.len() == 2
         });

@@ -15,7 +15,7 @@ use super::{Common, Rank, failed, join};
 use crate::CliError;
 use crate::bench::figure::{Figure, Value, digits};
 use crate::output::{Table, json_line};
-use crate::plot::{self, Curve, Panel, What};
+use crate::plot::{self, Curve, Panel, Picture, What};
 
 /// Arguments of `weft bench barrier`.
 #[derive(clap::Args, Debug)]
@@ -332,6 +332,7 @@ fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
             mode: (way != Way::Auto).then_some(name),
             value: Value::TimeUs(ranks::spread(all)),
             cpu_s_per_gb: None,
+            mpi_us: None,
         },
         ranks: Ranks::of(all),
     }
@@ -393,7 +394,8 @@ fn draw(path: &std::path::Path, points: &[Point]) -> Result<(), CliError> {
     }
     let device = points.first().map_or("", |p| &p.figure.device);
     let title = format!("{} ({device})", What::Barrier.title());
-    plot::svg(path, &[Panel { title, what: What::Barrier, curves }]).map_err(CliError::Bench)?;
+    let panel = Panel { title, what: What::Barrier, curves };
+    plot::svg(path, &[Picture::Curves(panel)]).map_err(CliError::Bench)?;
     eprintln!("weft: plot in {}", path.display());
     Ok(())
 }

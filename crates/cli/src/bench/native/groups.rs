@@ -138,6 +138,7 @@ fn sweep(
             mode: mode.map(String::from),
             value,
             cpu_s_per_gb: None,
+            mpi_us: None,
         };
         tally.point(way, ranks, bytes, figure)
     };

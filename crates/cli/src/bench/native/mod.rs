@@ -117,6 +117,7 @@ impl Results {
             mode: mode.map(String::from),
             value,
             cpu_s_per_gb: cpu,
+            mpi_us: None,
         };
         if self.json {
             return json_line(&figure);

@@ -6,7 +6,7 @@ use super::super::ranks::Ranks;
 use crate::CliError;
 use crate::bench::figure::{Figure, digits, size_text};
 use crate::output::{Table, json_line};
-use crate::plot::{self, Curve, Panel, What};
+use crate::plot::{self, Curve, Panel, Picture, What};
 
 /// One measured point.
 pub(super) struct Point {
@@ -154,7 +154,7 @@ fn draw(points: &[Point], path: &Path, what: What) -> Result<(), CliError> {
     }
     let device = points.first().map_or("", |p| &p.figure.device);
     let title = format!("{} ({device})", what.title());
-    plot::svg(path, &[Panel { title, what, curves }]).map_err(CliError::Bench)?;
+    plot::svg(path, &[Picture::Curves(Panel { title, what, curves })]).map_err(CliError::Bench)?;
     eprintln!("weft: plot in {}", path.display());
     Ok(())
 }
