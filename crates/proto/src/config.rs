@@ -67,6 +67,8 @@ pub struct Config {
     pub pto_min_ns: u64,
     /// The same before the round trip is known.
     pub pto_initial_ns: u64,
+    /// The same for what only asks, and carries nothing that somebody waits for.
+    pub pto_idle_ns: u64,
     /// Most time between two such attempts.
     pub pto_max_ns: u64,
     /// Pause of a path whose medium refused frames.
@@ -98,10 +100,19 @@ pub struct Config {
     /// The largest frame that is sent before a larger one was seen to pass: what every IPv6 path
     /// must carry, so what no sane path refuses.
     pub base_mtu: usize,
-    /// Unanswered tries before a frame size is held not to pass.
+    /// Tries that are proved to be lost before a frame size is held not to pass.
     pub probe_tries: u32,
-    /// When to try a size again that did not pass.
+    /// The proof is that the peer has answered a later, smaller frame within this time (or twice
+    /// the least round trip, if that is longer). From a peer that answers more slowly nothing is
+    /// learnt: what waits for it with its processor taken may well overflow its buffers.
+    pub probe_prompt_ns: u64,
+    /// First pause after a try that nothing was learnt from; doubles from one to the next.
+    pub probe_pause_ns: u64,
+    /// When to try a size again that did not pass; also the longest of those pauses.
     pub probe_again_ns: u64,
+    /// Times in a row that large frames were lost and smaller ones arrived, before a size that was
+    /// known to pass is doubted.
+    pub doubt_after: u32,
 }
 
 impl Config {
@@ -147,6 +158,7 @@ impl Default for Config {
             reorder_frames: 3,
             pto_min_ns: MS,
             pto_initial_ns: 5 * MS,
+            pto_idle_ns: 50 * MS,
             pto_max_ns: 200 * MS,
             refused_pause_ns: 20 * US,
             suspect_after: 3,
@@ -154,13 +166,16 @@ impl Default for Config {
             hello_max_ns: 250 * MS,
             hello_limit_ns: 10_000 * MS,
             keep_alive_ns: 1_000 * MS,
-            ping_spread_ns: MS,
+            ping_spread_ns: 20 * MS,
             dead_after_ns: 5_000 * MS,
             dead_pings: 4,
             close_limit_ns: 2_000 * MS,
             base_mtu: 1232,
             probe_tries: 6,
+            probe_prompt_ns: 20 * MS,
+            probe_pause_ns: 10 * MS,
             probe_again_ns: 5_000 * MS,
+            doubt_after: 3,
         }
     }
 }

@@ -78,6 +78,8 @@ fn messages_there_and_back_without_a_pause_are_acknowledged_now_and_then() {
     let mut net = Net::new(2, &Config::default(), vec![near], 1);
     net.send(0, 1, 0, 8);
     assert!(net.run(1000, |n| !n.nodes[1].got.is_empty()));
+    // The frame size is found out meanwhile.
+    net.run(20, |_| false);
     net.alone = true;
     let play = |net: &mut Net, tags: std::ops::Range<u64>, pause_ns: u64| {
         let before = net.nodes[0].engine.counters();

@@ -11,7 +11,7 @@ use crate::event::{Incoming, Message};
 use crate::msg::buffers::Pool;
 use crate::msg::transfer::{Pieces, Pull, Transfer};
 use crate::peer::Lone;
-use crate::rail::Link;
+use crate::rail::{Link, Ways};
 use crate::reliable::Content;
 use crate::slab::Slab;
 use crate::time::Instant;
@@ -29,6 +29,10 @@ pub(crate) struct Hub {
     pub last_out: LastHeader,
     pub job: u32,
     pub links: Vec<Link>,
+    /// What is known of the nodes.
+    pub ways: Ways,
+    /// How long hellos have lately taken to be answered, ns: how busy the others are.
+    pub hello_ns: u64,
     /// The least MTU of any link.
     pub least_mtu: usize,
     pub counters: Counters,
@@ -123,6 +127,8 @@ impl Hub {
             last_out: LastHeader::default(),
             job: key.job(),
             links: Vec::new(),
+            ways: Ways::default(),
+            hello_ns: 0,
             least_mtu: usize::MAX,
             counters: Counters::default(),
             ready: VecDeque::new(),

@@ -68,8 +68,7 @@ impl Peer {
             path.ping = false;
             path.extra = 0;
             path.retry_at = None;
-            path.search.due = false;
-            path.search.again_at = None;
+            path.search.end();
         }
         hub.lost.clear();
         if std::mem::take(&mut self.leaving) {

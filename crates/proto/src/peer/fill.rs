@@ -82,10 +82,12 @@ impl Peer {
 
     /// A padded frame that tries a size out.
     fn fill_probe(&mut self, hub: &mut Hub, now: Instant, burst: &mut Burst) -> Option<LinkId> {
-        let at = self.paths.iter().position(|p| p.search.due && !p.suspect && p.takes_words())?;
+        let at = (0..self.paths.len()).find(|&at| self.probe_due(hub, now, at))?;
         let path = &mut self.paths[at];
         path.search.due = false;
         let size = path.search.size();
+        // A small frame behind it: its acknowledgement tells what became of the large one.
+        path.ping = true;
         burst.reset(path.to, hub.links[path.link.index()].spec.headroom);
         let mut w = ChunkWriter::new(burst.space(size)?);
         w.ping();
@@ -98,6 +100,27 @@ impl Peer {
         note(path, hub, now, &written, false);
         burst.push(size);
         Some(path.link)
+    }
+
+    /// Whether a size is to be tried out on path `at`; not where another process of the same node
+    /// has shown that it passes, or is about to.
+    fn probe_due(&mut self, hub: &mut Hub, now: Instant, at: usize) -> bool {
+        let (path, node) = (&mut self.paths[at], self.address.node);
+        if !path.search.due || path.suspect || !path.takes_words() {
+            return false;
+        }
+        let size = path.search.size();
+        if hub.ways.passes(path.link, node, &path.to) >= size {
+            path.search.on_acked(now, size, &hub.config);
+            path.set_mtu(size);
+            return false;
+        }
+        let pause = hub.config.probe_pause_ns;
+        if let Some(until) = hub.ways.try_out(path.link, node, now, pause) {
+            path.search.wait_until(until.plus(hub.random() % pause));
+            return false;
+        }
+        true
     }
 
     /// The bytes by which the path for what waits, so many bytes, is chosen. What is long is taken

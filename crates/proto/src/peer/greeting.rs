@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use weft_wire::{Address, Hello, LinkAddr, LinkId, VERSION};
 
 use super::{Peer, State};
+use crate::config::Config;
 use crate::engine::Hub;
 use crate::event::{Cause, Incoming};
 use crate::rail::{self, Path};
@@ -47,7 +48,7 @@ impl Peer {
             self.state = State::Greeting;
             self.greeting.since = now;
         }
-        self.greeting.pause = hub.config.hello_first_ns;
+        self.greeting.pause = first_pause(hub);
         self.greeting.rounds_open = 0;
         self.greeting.next_at = Some(now);
         self.greeting_timer(hub, now);
@@ -88,7 +89,8 @@ impl Peer {
                 continue;
             }
             missing = true;
-            for to in destinations(link, &self.address, round) {
+            let way = hub.ways.to(id, self.address.node, self.address.udp_port);
+            for to in destinations(link, &self.address, way, round) {
                 let due = Due { link: id, to, reply: false };
                 let g = &mut self.greeting;
                 if g.waiting.len() < WAITING_MAX && !g.waiting.contains(&due) {
@@ -153,7 +155,11 @@ impl Peer {
         if self.state != State::Open {
             self.state = State::Open;
             hub.open += 1;
-            self.greeting.pause = hub.config.hello_first_ns;
+            if hello.reply {
+                let took = now.since(self.greeting.since);
+                hub.hello_ns = (3 * hub.hello_ns + took) / 4;
+            }
+            self.greeting.pause = first_pause(hub);
             self.greeting.next_at = Some(now.plus(self.greeting.pause));
             self.life_start(hub, now);
         }
@@ -165,12 +171,14 @@ impl Peer {
     /// Makes the peer reachable over `link`, or reachable again.
     fn open_path(&mut self, hub: &mut Hub, link: LinkId, from: LinkAddr, mtu: usize) {
         let goal = mtu.clamp(MTU_LEAST, hub.links[link.index()].spec.mtu);
+        hub.ways.met(link, self.address.node, from);
         let shared = |addr| self.paths.iter().any(|p| p.link != link && p.to == addr);
         let (now_shared, from_shared) =
             (self.paths.iter().any(|p| p.link == link && shared(p.to)), shared(from));
         match self.paths.iter_mut().position(|p| p.link == link) {
             None => {
-                let path = Path::new(link, from, goal, &hub.config);
+                let mut path = Path::new(link, from, goal, &hub.config);
+                path.sender.rtt.late(2 * hub.hello_ns);
                 let at = self.paths.partition_point(|p| p.link < link);
                 self.paths.insert(at, path);
                 hub.events.push_back(Incoming::Alive { peer: self.id, link });
@@ -182,12 +190,14 @@ impl Peer {
                 if path.suspect || !path.up || (now_shared && !from_shared) {
                     path.to = from;
                 }
+                if !path.up {
+                    path.set_mtu(goal.min(hub.config.base_mtu));
+                    path.search.restart(path.mtu);
+                }
                 if path.suspect || !path.up {
                     path.up = true;
                     path.suspect = false;
                     path.retry_at = None;
-                    path.set_mtu(goal.min(hub.config.base_mtu));
-                    path.search.restart(path.mtu);
                     path.sender.timeouts = 0;
                     hub.events.push_back(Incoming::Alive { peer: self.id, link });
                 }
@@ -233,12 +243,29 @@ impl Peer {
     }
 }
 
+/// The pause after the first hello: longer where the others were seen to take their time, for they
+/// wait for their processors. Who is not there yet has no say in it.
+fn first_pause(hub: &Hub) -> u64 {
+    let Config { hello_first_ns, hello_max_ns, .. } = hub.config;
+    (2 * hub.hello_ns).min(hello_max_ns / 4).max(hello_first_ns)
+}
+
 /// A peer cannot make our frames smaller than this.
 const MTU_LEAST: usize = 512;
 
-/// Where on `link` hellos to the process at `address` go in this round: to everyone where the link
-/// can, and in every other round (or always) to the addresses it is known by.
-fn destinations(link: &rail::Link, address: &Address, round: u32) -> Vec<LinkAddr> {
+/// Where on `link` hellos to the process at `address` go in this round: the `way` to its node where
+/// one is known, which spares all others of the segment; else, and in every other round, to
+/// everyone where the link can; and in every other round (or always) to the addresses it is known
+/// by.
+fn destinations(
+    link: &rail::Link,
+    address: &Address,
+    way: Option<LinkAddr>,
+    round: u32,
+) -> Vec<LinkAddr> {
+    if let Some(way) = way.filter(|_| !round.is_multiple_of(2)) {
+        return vec![way];
+    }
     let mut all = Vec::new();
     let mut known = Vec::new();
     if let LinkAddr::Udp(own) = link.spec.addr

@@ -5,7 +5,7 @@ use weft_wire::LinkId;
 use super::{NEVER, Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Incoming, Warning};
-use crate::rail;
+use crate::rail::{self, Path};
 use crate::time::Instant;
 
 /// When the peer was last heard, and what was done about its silence.
@@ -18,6 +18,9 @@ pub(crate) struct Life {
     pings: u32,
     pub next_at: Instant,
 }
+
+/// So many of the first pings go by one path only.
+const PINGS_BY_ONE: u32 = 1;
 
 impl Default for Life {
     fn default() -> Life {
@@ -59,11 +62,21 @@ impl Peer {
         } else {
             self.life.pings += 1;
             self.life.next_at = now.plus(interval(hub, self.life.pings));
-            self.paths.iter_mut().for_each(|p| p.ping = p.up);
+            self.ask(hub);
             self.wake(hub);
         }
         if !self.is_active() {
             self.shrink(hub, now);
+        }
+    }
+
+    /// Asks a silent peer for a sign of life: over the path for small frames at first, then over
+    /// all. With many peers and few processors the answers are a good part of all that is done.
+    fn ask(&mut self, hub: &Hub) {
+        let prompt = self.paths.iter().position(|p| p.prompt && p.up);
+        match prompt.filter(|_| self.life.pings <= PINGS_BY_ONE && hub.config.dead_pings > 2) {
+            Some(at) => self.paths[at].ping = true,
+            None => self.paths.iter_mut().for_each(|p| p.ping = p.up),
         }
     }
 
@@ -104,8 +117,7 @@ impl Peer {
             self.wake(hub);
         }
         let path = &mut self.paths[at];
-        if is_over(path.search.again_at) {
-            path.search.restart(path.mtu);
+        if path.search.goes_on(now, path.mtu) {
             self.wake(hub);
         }
         if self.paths[at].rest.is_over(now) {
@@ -130,16 +142,32 @@ impl Peer {
                 hub.counters.probe_timeouts += 1;
                 path.extra = 2;
                 path.ping = hub.lost.is_empty();
-                if path.sender.timeouts == 2 {
+                let (timeouts, suspect) = (path.sender.timeouts, path.suspect);
+                if timeouts == 2 {
                     path.cc.on_silence(now);
+                    path.shorten(hub.config.base_mtu);
                 }
-                if path.sender.timeouts >= hub.config.suspect_after && !path.suspect {
-                    self.suspect(hub, now, at);
+                if timeouts >= hub.config.suspect_after && !suspect {
+                    self.silence(hub, now, at);
                 }
             }
         }
         self.settle(hub, now, at);
         self.wake(hub);
+    }
+
+    /// Nothing is heard over a path for a while: it is broken, or the peer waits for its processor.
+    /// Where the peer was heard meanwhile, or there is another wire, which might do better, it
+    /// counts as broken; otherwise the peer is asked over the other links of the wire.
+    fn silence(&mut self, hub: &mut Hub, now: Instant, at: usize) {
+        let since = self.paths[at].sender.silent_since;
+        let medium = |p: &Path| hub.links[p.link.index()].spec.medium;
+        let wire = medium(&self.paths[at]);
+        if self.life.heard > since || self.paths.iter().any(|p| p.up && medium(p) != wire) {
+            self.suspect(hub, now, at);
+        } else if self.paths[at].sender.timeouts == hub.config.suspect_after {
+            self.paths.iter_mut().for_each(|p| p.ping |= p.up && !p.suspect);
+        }
     }
 
     /// Takes a path for broken: what it carried goes over others, if there are any.
@@ -150,11 +178,6 @@ impl Peer {
         path.sender.give_up_all(&mut hub.lost);
         path.retry_at = Some(now.plus(hub.config.pto_max_ns));
         path.ping = true;
-        if path.mtu > hub.config.base_mtu {
-            // Perhaps it is only the large frames that no longer pass.
-            path.set_mtu(hub.config.base_mtu);
-            path.search.restart(path.mtu);
-        }
         hub.counters.paths_suspect += 1;
         if self.paths.iter().any(|p| p.up && !p.suspect) {
             let link = self.paths[at].link;

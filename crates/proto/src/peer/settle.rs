@@ -41,6 +41,10 @@ impl Peer {
     fn on_ack_summary(&mut self, hub: &mut Hub, now: Instant, at: usize, sum: &AckSummary) {
         hub.counters.frames_lost += sum.lost;
         hub.counters.spurious += sum.spurious;
+        if sum.late_ns > 0 {
+            // It is the peer that was late, not one of its paths.
+            self.paths.iter_mut().for_each(|path| path.sender.rtt.late(sum.late_ns));
+        }
         let path = &mut self.paths[at];
         if sum.spurious > 0 && path.sender.timeouts == 0 && sum.after_timeouts > 1 {
             path.cc.on_false_alarm();
@@ -55,6 +59,9 @@ impl Peer {
             let (bytes, rtt_ns) = (sum.bytes, sum.rtt);
             path.cc.on_ack(&AckInfo { now, bytes, sent_at, rtt_ns, limited });
             path.extra = 0;
+            path.lengthen();
+            self.judge_size(hub, at, sum);
+            let path = &mut self.paths[at];
             let suspect = path.suspect;
             if suspect && path.up {
                 self.trust(hub, at);
@@ -62,6 +69,22 @@ impl Peer {
             // There is room again for what the window kept back.
             if self.out.has_more() || !self.bulk.is_empty() {
                 self.wake(hub);
+            }
+        }
+    }
+
+    /// Learns from what was acknowledged whether large frames still pass.
+    fn judge_size(&mut self, hub: &mut Hub, at: usize, sum: &AckSummary) {
+        let base = hub.config.base_mtu;
+        let path = &mut self.paths[at];
+        if sum.large_arrived {
+            path.doubts = 0;
+        } else if sum.large_lost && path.is_proof(&hub.config) {
+            path.doubts += 1;
+            if path.doubts >= hub.config.doubt_after && path.mtu > base {
+                path.set_mtu(base);
+                path.search.restart(base);
+                hub.ways.blocked(path.link, self.address.node);
             }
         }
     }
@@ -84,7 +107,7 @@ impl Peer {
         if !hub.acked.is_empty() {
             let mut acked = std::mem::take(&mut hub.acked);
             let was_empty = self.out.is_empty();
-            acked.drain(..).for_each(|content| self.on_arrived(hub, at, content));
+            acked.drain(..).for_each(|content| self.on_arrived(hub, now, at, content));
             hub.acked = acked;
             while let Some(op) = self.out.next_arrived() {
                 hub.events.push_back(Incoming::Done { op });
@@ -105,7 +128,7 @@ impl Peer {
     }
 
     #[inline]
-    fn on_arrived(&mut self, hub: &mut Hub, at: usize, content: Content) {
+    fn on_arrived(&mut self, hub: &mut Hub, now: Instant, at: usize, content: Content) {
         match content {
             Content::Messages { first, count } => {
                 self.out.on_acked(first, count, &mut hub.pieces);
@@ -125,8 +148,10 @@ impl Peer {
                 self.out.on_fragment_acked(seq, part, &mut hub.pieces);
             }
             Content::Probe { size } => {
-                let path = &mut self.paths[at];
-                let Found::Passes(size) = path.search.on_acked(usize::from(size)) else { return };
+                let (path, size) = (&mut self.paths[at], usize::from(size));
+                path.search.on_acked(now, size, &hub.config);
+                hub.ways.tried(path.link, self.address.node);
+                hub.ways.passed(path.link, self.address.node, &path.to, size);
                 if size > path.mtu {
                     path.set_mtu(size);
                 }
@@ -159,17 +184,27 @@ impl Peer {
                 self.out.on_fragment_lost(seq, part, &mut hub.pieces);
             }
             Content::Probe { size } => {
-                let path = &mut self.paths[at];
-                let (size, link) = (usize::from(size), path.link);
-                let (wanted, used) = (path.search.goal(), path.mtu);
-                if path.search.on_lost(now, size, path.mtu, &hub.config) == Found::Reduced {
-                    hub.counters.mtu_reduced += 1;
-                    let what = Warning::MtuReduced { link, wanted, used };
-                    hub.events.push_back(Incoming::Warning { peer: self.id, what });
-                }
+                self.on_probe_lost(hub, now, at, usize::from(size));
             }
             Content::Flow => self.flow.due = true,
             Content::Nothing | Content::Pushed { .. } => {}
+        }
+    }
+
+    /// A frame that tries a size out has been lost, or nothing was heard of it.
+    fn on_probe_lost(&mut self, hub: &mut Hub, now: Instant, at: usize, size: usize) {
+        let (path, node) = (&mut self.paths[at], self.address.node);
+        hub.ways.tried(path.link, node);
+        if !path.is_proof(&hub.config) {
+            return path.search.on_silence(now, size, &hub.config);
+        }
+        let (link, wanted, used) = (path.link, path.search.goal(), path.mtu);
+        if path.search.on_lost(now, size, path.mtu, &hub.config) == Found::Reduced {
+            hub.counters.mtu_reduced += 1;
+            if hub.ways.is_news(link, node) {
+                let what = Warning::MtuReduced { link, wanted, used };
+                hub.events.push_back(Incoming::Warning { peer: self.id, what });
+            }
         }
     }
 }

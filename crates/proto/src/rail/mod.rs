@@ -7,9 +7,11 @@
 mod mtu;
 mod path;
 mod rest;
+mod ways;
 
 pub(crate) use mtu::Found;
 pub(crate) use path::Path;
+pub(crate) use ways::Ways;
 
 use crate::event::LinkSpec;
 

@@ -16,8 +16,12 @@ pub(crate) struct Path {
     pub link: LinkId,
     /// Where the peer is reached.
     pub to: LinkAddr,
-    /// The largest frame that is known to pass.
+    /// The largest frame that is sent now.
     pub mtu: usize,
+    /// The largest frame that is known to pass.
+    passes: u32,
+    /// Times in a row that large frames were lost and smaller ones arrived.
+    pub doubts: u32,
     pub search: MtuSearch,
     /// Whether our link is up.
     pub up: bool,
@@ -51,6 +55,8 @@ impl Path {
             link,
             to,
             mtu,
+            passes: mtu as u32,
+            doubts: 0,
             search: MtuSearch::new(goal, mtu),
             up: true,
             suspect: false,
@@ -70,7 +76,28 @@ impl Path {
     /// Sets the frame size that is known to pass.
     pub fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu;
+        self.passes = mtu as u32;
+        self.doubts = 0;
         self.cc.set_mtu(mtu);
+    }
+
+    /// What goes out while nothing is heard is no longer than `base`: perhaps it is only the large
+    /// frames that no longer pass.
+    pub fn shorten(&mut self, base: usize) {
+        self.mtu = self.mtu.min(base);
+    }
+
+    /// The peer answers again.
+    #[inline]
+    pub fn lengthen(&mut self) {
+        self.mtu = self.passes as usize;
+    }
+
+    /// Whether what the last acknowledgement lacks is lost, and not only late: the peer answers,
+    /// and in good time.
+    pub fn is_proof(&self, config: &Config) -> bool {
+        let prompt = config.probe_prompt_ns.max(2 * self.sender.rtt.least);
+        self.sender.timeouts == 0 && u64::from(self.sender.answer_ns) <= prompt
     }
 
     /// Time for one frame of `bytes`, ns, as far as paths are compared by it.

@@ -26,6 +26,14 @@ pub(crate) struct AckSummary {
     pub lost: u64,
     /// Whether probe timeouts came before, in vain as is seen now.
     pub after_timeouts: u32,
+    /// Whether frames that are larger than what every path carries arrived.
+    pub large_arrived: bool,
+    /// Whether such frames did not, as far as is known now.
+    pub large_lost: bool,
+    /// When the oldest packet was sent that had been held to be lost.
+    late_since: Option<Instant>,
+    /// How late that was, ns, where nothing at all was heard meanwhile; zero otherwise.
+    pub late_ns: u64,
 }
 
 /// Packet numbers and records of one path.
@@ -37,14 +45,22 @@ pub(crate) struct Sender {
     pub in_flight: u64,
     /// Packets on the way that want an acknowledgement.
     flying: u32,
+    /// How many of them somebody waits for: all but pings and tries of sizes.
+    needed: u32,
     largest_acked: Option<u64>,
     /// Later packets that must be acknowledged before one counts as lost, as learnt.
-    reorder: u64,
+    reorder: u32,
     /// When the next packet counts as lost.
     loss_at: Option<Instant>,
     last_sent_at: Instant,
     /// Probe timeouts since the last acknowledgement.
     pub timeouts: u32,
+    /// When the first of them was.
+    pub silent_since: Instant,
+    /// Whether large frames were given up at one of them.
+    gave_up_large: bool,
+    /// How long the last acknowledgement took from when what it acknowledges was sent, ns.
+    pub answer_ns: u32,
 }
 
 /// Pieces of a transfer in a row: where the first begins, and the bytes of each.
@@ -96,10 +112,12 @@ impl Sender {
     pub fn note(&mut self, now: Instant, content: Content, flow: bool, wants: bool, size: usize) {
         let state = if wants { State::Flying } else { State::Quiet };
         let size = if wants { size as u32 } else { 0 };
-        self.sent.push(Sent { at: now, content, size, state, flow });
+        let sent = Sent { at: now, content, size, state, flow };
+        self.sent.push(sent);
         if wants {
             self.in_flight += u64::from(size);
             self.flying += 1;
+            self.needed += u32::from(sent.is_needed());
             self.last_sent_at = now;
         }
     }
@@ -115,6 +133,7 @@ impl Sender {
         }
         self.in_flight += (count * size) as u64;
         self.flying += count as u32;
+        self.needed += count as u32;
         self.last_sent_at = now;
     }
 
@@ -138,12 +157,17 @@ impl Sender {
                 return None;
             }
             largest = largest.max(Some(end));
-            self.arrived(start, end, largest, acked, &mut sum);
+            self.arrived((start, end), largest, config.base_mtu, acked, &mut sum);
         }
         let largest = largest?;
         self.largest_acked = self.largest_acked.max(Some(largest));
         if let Some(sent_at) = sum.sent_at {
             sum.after_timeouts = std::mem::take(&mut self.timeouts);
+            sum.large_lost = std::mem::take(&mut self.gave_up_large);
+            self.answer_ns = now.since(sent_at).min(u64::from(u32::MAX)) as u32;
+            if let Some(since) = sum.late_since.filter(|_| sum.after_timeouts > 0) {
+                sum.late_ns = now.since(since);
+            }
             let held = sum.rtt.and(delay);
             sum.rtt = held.map(|held| self.rtt.sample(now.since(sent_at), held));
         }
@@ -154,9 +178,9 @@ impl Sender {
 
     fn arrived(
         &mut self,
-        start: u64,
-        end: u64,
+        (start, end): (u64, u64),
         largest: Option<u64>,
+        base_mtu: usize,
         acked: &mut Vec<Content>,
         sum: &mut AckSummary,
     ) {
@@ -167,14 +191,17 @@ impl Sender {
                 State::Flying => {
                     self.in_flight -= u64::from(sent.size);
                     self.flying -= 1;
+                    self.needed -= u32::from(sent.is_needed());
                 }
                 State::Lost => {
                     sum.spurious += 1;
+                    sum.late_since = Some(sum.late_since.map_or(sent.at, |at| at.min(sent.at)));
                     let behind = known.unwrap_or(number).saturating_sub(number);
-                    self.reorder = self.reorder.max((behind + 1).min(REORDER_MAX));
+                    self.reorder = self.reorder.max((behind + 1).min(REORDER_MAX) as u32);
                 }
             }
             sum.bytes += u64::from(sent.size);
+            sum.large_arrived |= sent.size as usize > base_mtu;
             sum.sent_at = sum.sent_at.max(Some(sent.at));
             // Only the newest packet of an acknowledgement was not held back by it.
             if Some(number) == largest {
@@ -195,7 +222,8 @@ impl Sender {
     ) {
         self.loss_at = None;
         let Some(largest) = self.largest_acked.filter(|_| self.flying > 0) else { return };
-        let (delay, reorder) = (self.rtt.loss_delay(), self.reorder.max(config.reorder_frames));
+        let (delay, reorder) =
+            (self.rtt.loss_delay(), u64::from(self.reorder).max(config.reorder_frames));
         for (number, sent) in self.sent.range_mut(self.sent.base(), largest) {
             if sent.state != State::Flying {
                 continue;
@@ -208,9 +236,11 @@ impl Sender {
             sent.state = State::Lost;
             self.in_flight -= u64::from(sent.size);
             self.flying -= 1;
+            self.needed -= u32::from(sent.is_needed());
             if !matches!(sent.content, Content::Probe { .. }) {
                 sum.lost_bytes += u64::from(sent.size);
                 sum.lost += 1;
+                sum.large_lost |= sent.size as usize > config.base_mtu;
             }
             add(lost, sent);
         }
@@ -223,7 +253,11 @@ impl Sender {
             return self.loss_at;
         }
         (self.flying > 0).then(|| {
-            let wait = self.rtt.probe_timeout(config) << self.timeouts.min(10);
+            let wait = match self.needed {
+                0 => config.pto_idle_ns.max(self.rtt.probe_timeout(config)),
+                _ => self.rtt.probe_timeout(config),
+            };
+            let wait = wait << self.timeouts.min(10);
             self.last_sent_at.plus(wait.min(config.pto_max_ns))
         })
     }
@@ -241,9 +275,12 @@ impl Sender {
             self.find_lost(now, config, lost, &mut sum);
             return Some(sum);
         }
+        if self.timeouts == 0 {
+            self.silent_since = now;
+        }
         self.timeouts += 1;
         self.last_sent_at = now;
-        self.give_up(2, lost);
+        self.gave_up_large |= self.give_up(2, lost) > config.base_mtu;
         None
     }
 
@@ -252,18 +289,23 @@ impl Sender {
         self.give_up(usize::MAX, lost);
     }
 
-    fn give_up(&mut self, most: usize, lost: &mut Vec<Content>) {
+    /// Holds up to so many packets to be lost; gives the bytes of the largest.
+    fn give_up(&mut self, most: usize, lost: &mut Vec<Content>) -> usize {
+        let mut largest = 0;
         let (from, to) = (self.sent.base(), self.sent.next());
         let flying = self.sent.range_mut(from, to).filter(|(_, s)| s.state == State::Flying);
         for (_, sent) in flying.take(most) {
             sent.state = State::Lost;
             self.in_flight -= u64::from(sent.size);
             self.flying -= 1;
+            self.needed -= u32::from(sent.is_needed());
+            largest = largest.max(sent.size as usize);
             add(lost, sent);
         }
         if self.flying == 0 {
             self.loss_at = None;
         }
+        largest
     }
 
     /// Counts the last `frames` packets as never sent: the medium refused them. Their contents go
@@ -276,6 +318,7 @@ impl Sender {
                 sent.state = State::Lost;
                 self.in_flight -= u64::from(sent.size);
                 self.flying -= 1;
+                self.needed -= u32::from(sent.is_needed());
                 add(lost, sent);
             }
         }

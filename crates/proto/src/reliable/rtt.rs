@@ -27,7 +27,7 @@ impl Rtt {
         self.latest = rtt;
         if self.smooth == 0 {
             self.smooth = rtt;
-            self.deviation = rtt / 2;
+            self.deviation = self.deviation.max(rtt / 2);
         } else {
             self.deviation = (3 * self.deviation + self.smooth.abs_diff(rtt)) / 4;
             self.smooth = (7 * self.smooth + rtt) / 8;
@@ -35,10 +35,16 @@ impl Rtt {
         rtt
     }
 
+    /// A frame that was held to be lost has arrived: it took so long, ns. That tells when to worry,
+    /// not how long the way is.
+    pub fn late(&mut self, ns: u64) {
+        self.deviation = self.deviation.max(self.smooth.abs_diff(ns) / 4);
+    }
+
     /// How long to wait for any acknowledgement before asking for one.
     pub fn probe_timeout(&self, config: &Config) -> u64 {
         if self.smooth == 0 {
-            return config.pto_initial_ns;
+            return config.pto_initial_ns.max(4 * self.deviation).min(config.pto_max_ns);
         }
         let wait = self.smooth + 4 * self.deviation + config.ack_delay_ns;
         wait.clamp(config.pto_min_ns, config.pto_max_ns)

@@ -48,6 +48,14 @@ pub(super) struct Sent {
     pub flow: bool,
 }
 
+impl Sent {
+    /// Whether somebody waits for it to arrive.
+    #[inline]
+    pub fn is_needed(&self) -> bool {
+        self.flow || !matches!(self.content, Content::Nothing | Content::Probe { .. })
+    }
+}
+
 /// Records by packet number.
 #[derive(Debug, Default)]
 pub(super) struct SentRing {

@@ -66,6 +66,12 @@ pub struct Node {
     pub pulling: HashMap<OpId, (PeerId, Envelope, Vec<u8>)>,
     pub auto_pull: bool,
     pub alive: bool,
+    /// It has the processor only in turns: when the first begins, how long each lasts, and the time
+    /// from one to the next. What comes meanwhile waits, as far as there is room.
+    pub turns: Option<(Instant, u64, u64)>,
+    /// So many bytes can wait for it, on each segment, and so many do.
+    pub room: usize,
+    waiting: HashMap<LinkId, usize>,
     /// Whether it takes frames without asking for their events.
     pub deaf: bool,
     /// Messages, announcements and pulled payloads that came.
@@ -152,6 +158,18 @@ impl Net {
         specs: &[LinkSpec],
         seed: u64,
     ) -> Net {
+        Net::on_wires(count, config, segments, specs, seed, false)
+    }
+
+    /// The same; `one_wire`: all segments are one wire.
+    pub fn on_wires(
+        count: usize,
+        config: &Config,
+        segments: Vec<Segment>,
+        specs: &[LinkSpec],
+        seed: u64,
+        one_wire: bool,
+    ) -> Net {
         let mut net = Net {
             now: Instant(1_000_000),
             nodes: Vec::new(),
@@ -170,7 +188,7 @@ impl Net {
                 engine.add_link(LinkSpec {
                     addr: LinkAddr::Port(at as u32),
                     everyone: Some(LinkAddr::Port(u32::MAX)),
-                    medium: segment as u32,
+                    medium: if one_wire { 0 } else { segment as u32 },
                     ..spec.clone()
                 });
             }
@@ -184,7 +202,7 @@ impl Net {
     fn flush(&mut self, at: usize) {
         for _ in 0..100_000 {
             let node = &mut self.nodes[at];
-            if !node.alive {
+            if !node.alive || node.runs_at(self.now) > self.now {
                 return;
             }
             let Some(link) = node.engine.transmit(self.now, &mut node.ops, &mut self.burst) else {
@@ -252,7 +270,10 @@ impl Net {
         }
         let flight = self.flights.keys().next().map(|k| k.0);
         let alive = self.nodes.iter().filter(|n| n.alive);
-        let timer = alive.filter_map(|n| n.engine.deadline()).min();
+        let due = |n: &Node| n.engine.deadline().map(|at| n.runs_at(self.now.max(at)));
+        let to_send = |n: &Node| n.engine.has_to_send().then(|| n.runs_at(self.now));
+        let late = |at: &Instant| *at > self.now;
+        let timer = alive.flat_map(|n| [due(n), to_send(n).filter(late)]).flatten().min();
         let Some(next) = flight.into_iter().chain(timer).min().filter(|&t| t <= until) else {
             return false;
         };
@@ -262,11 +283,24 @@ impl Net {
                 break;
             }
             let flight = entry.remove();
-            self.arrive(flight);
+            let node = &mut self.nodes[flight.to];
+            let runs_at = node.runs_at(self.now);
+            if runs_at == self.now {
+                node.waiting.clear();
+                self.arrive(flight);
+                continue;
+            }
+            let waiting = node.waiting.entry(flight.link).or_default();
+            if *waiting + flight.frame.len() <= node.room {
+                *waiting += flight.frame.len();
+                self.serial += 1;
+                self.flights.insert((runs_at, self.serial), flight);
+            }
         }
         for at in 0..self.nodes.len() {
             let node = &mut self.nodes[at];
-            if node.alive && node.engine.deadline().is_some_and(|d| d <= self.now) {
+            let runs = node.alive && node.runs_at(self.now) <= self.now;
+            if runs && node.engine.deadline().is_some_and(|d| d <= self.now) {
                 node.engine.timeout(self.now);
                 assert!(
                     node.engine.deadline().is_none_or(|d| d > self.now),
@@ -374,10 +408,20 @@ impl Node {
             pulling: HashMap::new(),
             auto_pull: true,
             alive: true,
+            turns: None,
+            room: usize::MAX,
+            waiting: HashMap::new(),
             deaf: false,
             arrived: 0,
             next_op: 1,
         }
+    }
+
+    /// When it has the processor next, or still.
+    fn runs_at(&self, now: Instant) -> Instant {
+        let Some((first, lasts, period)) = self.turns else { return now };
+        let gone = now.since(first) % period;
+        if now < first || gone < lasts { now.max(first) } else { now.plus(period - gone) }
     }
 
     pub fn op(&mut self) -> OpId {
