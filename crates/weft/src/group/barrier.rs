@@ -85,6 +85,16 @@ impl Run {
         self.node.iter().for_each(Node::close);
     }
 
+    /// How the members of this node meet, if there are others.
+    pub(super) fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+
+    /// Why no barrier ends any more, if so.
+    pub(super) fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
     /// Whether the member waits in a barrier.
     #[inline]
     pub(super) fn is_inside(&self) -> bool {
