@@ -11,7 +11,7 @@ use crate::{Memory, RingError};
 /// may show some, and which of them do, and how many bytes, all know. So where a member's bytes lie
 /// follows from the rounds before, and is never taken from shared memory.
 ///
-/// What a member shows in a round is a *card*: a line with the round's number and the first bytes,
+/// What a member shows in a round is a *card*: two lines with the round's number and the first bytes,
 /// and, if there are more, all of them in its *data*. Cards and data are those of a *page*; when
 /// one of the two is used up, all go on to the next page. A member says which page it has come to,
 /// and nobody writes on a page again that somebody may still read: so members that only show run
@@ -63,8 +63,9 @@ const STATE: usize = 2 * LINE;
 /// In a member's state: that it sleeps. Before it: the page it has come to.
 const DOZES_AT: usize = 8;
 
-/// Bytes that a card itself has room for.
-const INSIDE: usize = LINE - 8;
+/// Bytes of a card, and those that it has room for.
+const CARD: usize = 2 * LINE;
+const INSIDE: usize = CARD - 8;
 
 /// Pages, and the cards and the bytes of data that a member has on each.
 const PAGES: u64 = if cfg!(loom) { 2 } else { 4 };
@@ -77,7 +78,7 @@ impl Slate {
 
     /// Bytes of memory that the slate of so many members takes.
     pub const fn len(members: usize) -> usize {
-        members * (STATE + PAGES as usize * (CARDS * LINE + DATA))
+        members * (STATE + PAGES as usize * (CARDS * CARD + DATA))
     }
 
     /// The slate of `members` members in the first bytes of `mem`, for the one with this number.
@@ -164,7 +165,7 @@ impl Slate {
         self.mem.word(card).store(self.header(), Ordering::Release);
         // The next card: it comes while others look at this one.
         if self.card + 1 < CARDS {
-            self.mem.expect_write(card + LINE);
+            self.mem.expect_write(card + CARD);
         }
     }
 
@@ -202,6 +203,13 @@ impl Slate {
         }
     }
 
+    /// Makes visible what was shown before anything is looked at. Of several members that have
+    /// shown something, the last one to come here sees afterwards what all have.
+    #[inline]
+    pub fn settle(&self) {
+        fence(Ordering::SeqCst);
+    }
+
     /// Makes visible what was shown, and gives the other members that sleep, or are about to.
     #[inline]
     pub fn sleepers(&self) -> impl Iterator<Item = usize> + '_ {
@@ -228,7 +236,7 @@ impl Slate {
     #[inline]
     fn card_at(&self, member: usize) -> usize {
         let cards = self.members * STATE;
-        cards + (self.page_of(member) * CARDS + self.card) * LINE
+        cards + (self.page_of(member) * CARDS + self.card) * CARD
     }
 
     /// Where this round's bytes are: in the card, or the last data that was taken.
@@ -237,7 +245,7 @@ impl Slate {
         if self.len <= INSIDE {
             return self.card_at(member) + 8;
         }
-        let data = self.members * (STATE + PAGES as usize * CARDS * LINE);
+        let data = self.members * (STATE + PAGES as usize * CARDS * CARD);
         data + self.page_of(member) * DATA + self.used - self.len.next_multiple_of(LINE)
     }
 }

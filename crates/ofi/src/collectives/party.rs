@@ -8,7 +8,7 @@ use weft::collective::Operator;
 use weft::collective::exchange::What;
 use weft::endpoint::{Collective, Endpoint, Request};
 use weft::error::Error;
-use weft::group::{Broadcast, Group, GroupOptions, Seat, Shared, SharedOp, Spans, by_node};
+use weft::group::{Broadcast, Group, GroupOptions, LOOKS, Seat, Shared, SharedOp, Spans, by_node};
 use weft_sys::buf::Buf;
 use weft_wire::Address;
 
@@ -92,6 +92,8 @@ pub struct Party {
     shared: Option<Shared>,
     /// Operations since the last look for news.
     unlooked: u32,
+    /// Whether cores are free, as far as was known then.
+    may_spin: bool,
     /// Nothing works any more.
     failed: bool,
     pub text: CString,
@@ -125,6 +127,7 @@ impl Party {
             under_way: UnderWay::Nothing,
             shared: None,
             unlooked: 0,
+            may_spin: false,
             failed: false,
             text: CString::default(),
         })
@@ -198,7 +201,8 @@ impl Party {
         let place = Place { from, from_len: len, into, into_len };
         // SAFETY: the caller's promise.
         let mut spans = unsafe { place.spans() };
-        match shared.start(op, len, &mut spans) {
+        let looks = if self.may_spin { LOOKS } else { 0 };
+        match shared.start(op, len, &mut spans, looks) {
             Ok(started) => {
                 if started.wakes && !self.wake() {
                     return FAILED;
@@ -301,7 +305,9 @@ impl Party {
     /// does the operation by messages has taken theirs in the meantime.
     fn ended(&mut self) -> c_int {
         self.unlooked = 0;
-        let has_news = self.live.upgrade().is_some_and(|live| live.has_news());
+        let live = self.live.upgrade();
+        self.may_spin = live.as_ref().is_some_and(|live| live.endpoint.may_spin());
+        let has_news = live.is_some_and(|live| live.has_news());
         if has_news { ENDED_WITH_NEWS } else { ENDED }
     }
 

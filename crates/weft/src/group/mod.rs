@@ -53,7 +53,7 @@ use weft_wire::PeerId;
 pub use crate::collective::order::Delivery;
 pub use choose::{Way, WayError, by_node};
 pub use seat::{Broadcast, Seat};
-pub use shared::{Shared, SharedOp, Spans, Started};
+pub use shared::{LOOKS, Shared, SharedOp, Spans, Started};
 pub(crate) use table::Groups;
 pub(crate) use team::Outlet;
 

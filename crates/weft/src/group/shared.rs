@@ -3,8 +3,8 @@
 //! for long nothing of the endpoint is touched.
 //!
 //! Each operation is a round of the slate. In a broadcast the root shows; in a reduction to one
-//! member all do, and that one waits; in all else everybody waits for everybody. Who finds that
-//! nothing is missing any more wakes those that sleep, so each of these is woken once.
+//! member all do, and that one waits; in all else everybody waits for everybody. The last one to
+//! show something wakes those that sleep, so each of these is woken once.
 
 use weft_ring::{Shown, Slate};
 use weft_wire::PeerId;
@@ -18,7 +18,7 @@ use crate::error::Error;
 
 /// Looks at the slate before anything else is done, where the processor may be kept: some
 /// microseconds.
-const LOOKS: u32 = 200;
+pub const LOOKS: u32 = 100;
 
 /// What the members do together. All of them name the same, with as many bytes.
 #[derive(Clone, Debug)]
@@ -139,8 +139,8 @@ impl Shared {
     pub const ROOM: usize = Slate::ROOM;
 
     /// Begins an operation in which members show `len` bytes each, and does as much of it as can be
-    /// done at once. `true`: all. Else [`Shared::wait_for`] follows, with the same memory. In both
-    /// cases others may wait to be woken: [`Shared::wake`].
+    /// done at once, with so many `looks` at what others show. If it is not over then,
+    /// [`Shared::wait_for`] follows, with the same memory.
     ///
     /// # Errors
     /// [`Error::Mismatch`] where a member does something else: then nothing more is possible here.
@@ -153,13 +153,27 @@ impl Shared {
         op: SharedOp,
         len: usize,
         spans: &mut Spans<'_>,
+        looks: u32,
     ) -> Result<Started, Error> {
         self.shows = op.shows(self.rank);
         self.awaits = op.awaits(self.rank, self.peers.len() as u32);
         let turned = self.slate.begin(len, op.mark(len));
         (self.op, self.len) = (op, len);
-        let is_over = self.go_on(spans)?;
+        let mut is_over = self.go_on(spans)?;
+        if !is_over {
+            // Of those who find something missing here as well, none is the last: another one will
+            // see to those that sleep.
+            self.slate.settle();
+            is_over = self.go_on(spans)?;
+        }
         let wakes = (turned || is_over) && self.slate.sleepers().next().is_some();
+        for _ in 0..looks {
+            if is_over || wakes {
+                break;
+            }
+            std::hint::spin_loop();
+            is_over = self.go_on(spans)?;
+        }
         Ok(Started { is_over, wakes })
     }
 
@@ -248,21 +262,10 @@ impl Shared {
         spans: &mut Spans<'_>,
         timeout_ns: u64,
     ) -> Result<bool, Error> {
-        let looks = if endpoint.may_spin() { LOOKS } else { 0 };
-        let mut is_over = false;
-        for _ in 0..looks {
-            is_over = self.go_on(spans)?;
-            if is_over {
-                break;
-            }
-            std::hint::spin_loop();
-        }
-        if !is_over {
-            self.slate.doze(true);
-            let ended = endpoint.group_shared_wait(self.slot, self, spans, timeout_ns);
-            self.slate.doze(false);
-            is_over = ended?;
-        }
+        self.slate.doze(true);
+        let ended = endpoint.group_shared_wait(self.slot, self, spans, timeout_ns);
+        self.slate.doze(false);
+        let is_over = ended?;
         if is_over {
             self.wake(endpoint);
         }
