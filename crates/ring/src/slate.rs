@@ -130,10 +130,19 @@ impl Slate {
         true
     }
 
+    /// Whether it is this member that may still read there.
+    pub fn is_behind(&self, member: usize) -> bool {
+        self.page_now(member).saturating_add(PAGES - 1) < self.page
+    }
+
+    /// The page that a member has come to.
+    fn page_now(&self, member: usize) -> u64 {
+        self.mem.word(self.state(member)).load(Ordering::Acquire)
+    }
+
     #[cold]
     fn look(&mut self) -> bool {
-        let page = |member| self.mem.word(self.state(member)).load(Ordering::Acquire);
-        let last = (0..self.members).map(page).min().unwrap_or(0);
+        let last = (0..self.members).map(|member| self.page_now(member)).min().unwrap_or(0);
         // All have left the pages before that one.
         self.free = last.saturating_add(PAGES - 1);
         self.page <= self.free

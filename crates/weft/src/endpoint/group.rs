@@ -542,9 +542,10 @@ impl EndpointWork {
             return Some(ended);
         }
         self.progress(now_ns);
-        // Who is gone by now may have shown it before.
-        let trouble = self.groups.trouble(slot).cloned();
-        let ended = over(shared).or(trouble.map(Err));
+        let mut ended = over(shared);
+        if ended.is_none() {
+            ended = self.groups.trouble(slot, shared).cloned().map(Err);
+        }
         if ended.is_none() {
             self.groups.awaits(slot, Some(shared.awaited()));
         }

@@ -90,11 +90,6 @@ impl Run {
         self.node.as_ref()
     }
 
-    /// Why no barrier ends any more, if so.
-    pub(super) fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
-    }
-
     /// Whether the member waits in a barrier.
     #[inline]
     pub(super) fn is_inside(&self) -> bool {

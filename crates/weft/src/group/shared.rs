@@ -10,7 +10,7 @@ use weft_ring::{Shown, Slate};
 use weft_wire::PeerId;
 
 use super::Group;
-use super::table::{Groups, Opened};
+use super::table::{Groups, Member, Opened};
 use crate::collective::Operator;
 use crate::device::Device;
 use crate::endpoint::Endpoint;
@@ -241,6 +241,15 @@ impl Shared {
         }
     }
 
+    /// Whether it is this member, by its rank, that is waited for.
+    fn misses(&self, rank: u32) -> bool {
+        let (member, (from, to)) = (rank as usize, self.awaits);
+        match self.shows {
+            true => self.slate.is_behind(member),
+            false => (from..to).contains(&rank) && self.slate.shown(member) == Shown::Nothing,
+        }
+    }
+
     /// Wakes those that sleep, and have nothing to wait for any more.
     #[cold]
     pub fn wake(&self, endpoint: &Endpoint) {
@@ -312,9 +321,11 @@ impl Groups {
         }
     }
 
-    /// Why what is missing on the slate of a group will not come, if so.
-    pub(crate) fn trouble(&self, slot: usize) -> Option<&Error> {
-        let member = self.member(slot)?;
-        member.outcast.as_ref().or_else(|| member.barrier.error())
+    /// Why what is missing on the slate of a group will not come, if so. Those who have left in
+    /// good order have shown before what others still wait for.
+    pub(crate) fn trouble(&self, slot: usize, shared: &Shared) -> Option<&Error> {
+        let Member { team, lost, outcast, .. } = self.member(slot)?;
+        let missing = |rank: u32| lost.why(rank).filter(|_| shared.misses(rank));
+        outcast.as_ref().or_else(|| (0..team.size()).find_map(missing))
     }
 }
