@@ -118,7 +118,8 @@ pub unsafe fn barrier(caller: Caller, comm: Handle) -> c_int {
 fn barrier_by_weft(library: &Library, comm: Handle) -> Option<c_int> {
     let comm = library.handle(comm);
     let (known, table) = (comm::of(library, comm, BARRIER)?, provider()?);
-    if known.room > 0 {
+    // Of more, the last one to arrive is told apart by a counter, and wakes the others.
+    if known.room > 0 && known.size == 2 {
         let done = known.together(library, comm, table, &Together::NOTHING);
         return Some(ended(library, comm, "MPI_Barrier", known, done));
     }

@@ -6,7 +6,7 @@ use super::mpi::{Mpi, MpiRun};
 use super::targets::{Bound, Key, Target, key, target};
 use super::{Args, mpis};
 use crate::CliError;
-use crate::mpi::{Brand, Preload, Provider, crowds};
+use crate::mpi::{Brand, Preload, Provider, collectives_by_weft};
 
 /// Ranks of the barrier that shows what waiting costs where ranks outnumber processors.
 const CROWD: u32 = 32;
@@ -60,7 +60,7 @@ pub fn contenders(args: &Args, lab: bool) -> Result<Vec<Contender>, CliError> {
                     let collectives = provider.is_some()
                         && preload.is_some()
                         && at == Reach::Within
-                        && crowds(ranks);
+                        && collectives_by_weft(ranks);
                     let words = words.split(' ').map(String::from).collect();
                     let (mpi, provider) = (mpi.clone(), provider.cloned());
                     let preload = preload.clone();
