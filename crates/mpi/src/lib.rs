@@ -1,8 +1,8 @@
 //! `libweft-mpi.so`: collective operations of unmodified MPI programs by Weft. Preloaded
 //! (`LD_PRELOAD`), it stands before the MPI library: `MPI_Barrier`, `MPI_Bcast` and `MPI_Allreduce`
 //! of any communicator within one group of processes are done by Weft's groups, and within a node
-//! `MPI_Reduce`, `MPI_Allgather` and `MPI_Alltoall`, too; what it does not do better, or at all, goes
-//! on to the library by its profiling names (`PMPI_*`).
+//! `MPI_Reduce`, `MPI_Allgather` and `MPI_Alltoall`, too; what it does not do better, or at all,
+//! goes on to the library by its profiling names (`PMPI_*`).
 //!
 //! One file serves MPICH and Open MPI. Their handles differ (whole numbers there, pointers here):
 //! here they are machine words, and `library` knows which library it is.

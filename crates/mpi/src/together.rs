@@ -168,7 +168,10 @@ macro_rules! exchanges {
             let which = Exchange::$which;
             either(
                 caller,
-                |library| exchange(library, which, (from, sent, kind), (into, taken, as_kind), comm),
+                |library| {
+                    let into = (into, taken, as_kind);
+                    exchange(library, which, (from, sent, kind), into, comm)
+                },
                 // SAFETY: the caller's promise.
                 |library| unsafe {
                     (library.f.$name)(from, sent, kind, into, taken, as_kind, comm)

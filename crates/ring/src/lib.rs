@@ -31,8 +31,8 @@
 //! rings again: one of the two sees the other.
 //!
 //! A **board** ([`Board`]) is two words in lines of their own, by which many processes hold
-//! barriers. A **slate** ([`Slate`]) is a row of cards for each of them, by which they show each other
-//! some bytes.
+//! barriers. A **slate** ([`Slate`]) is a row of cards for each of them, by which they show each
+//! other some bytes.
 //!
 //! # Trust
 //! The other process may write anything at any time. Every control word is read once, and each

@@ -11,8 +11,8 @@ use crate::{Memory, RingError};
 /// may show some, and which of them do, and how many bytes, all know. So where a member's bytes lie
 /// follows from the rounds before, and is never taken from shared memory.
 ///
-/// What a member shows in a round is a *card*: two lines with the round's number and the first bytes,
-/// and, if there are more, all of them in its *data*. Cards and data are those of a *page*; when
+/// What a member shows in a round is a *card*: two lines with the round's number and the bytes; if
+/// those are too many for it, they lie in its *data*. Cards and data are those of a *page*; when
 /// one of the two is used up, all go on to the next page. A member says which page it has come to,
 /// and nobody writes on a page again that somebody may still read: so members that only show run
 /// ahead of those that only look, by some rounds. Nothing is ever cleared, and zeroed memory is a
