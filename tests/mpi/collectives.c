@@ -9,8 +9,8 @@
  * --in-order: fails if a barrier overtakes what was sent before it: MPI does not forbid that, but
  * within a node, a library's own barrier never does. --weft N: fails unless Weft has done N
  * operations or more in each process. --choices: WEFT_COLLECTIVES is A at rank 0, B at rank 1, ...
- * --die: the last rank kills itself in the middle of barriers (0), broadcasts (1) or reductions
- * (2); the others say what they are told, and end.
+ * --die: the last rank kills itself in the middle of barriers (0), broadcasts (1), reductions (2),
+ * reductions to one rank (3) or exchanges (4); the others say what they are told, and end.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -372,6 +372,8 @@ static void profiling(void)
         bad("by their profiling names the operations are Weft's");
 }
 
+#include "together.h"
+
 static void user(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     (void)type;
@@ -661,13 +663,17 @@ static void threads(void)
 
 static int once(int where, int i)
 {
-    double value = rank, sum;
+    double value = rank, sum, all[64];
     char row[3000] = {0};
 
     if (where == 1)
         return MPI_Bcast(row, sizeof row, MPI_BYTE, i % ranks, MPI_COMM_WORLD);
     if (where == 2)
         return MPI_Allreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    if (where == 3)
+        return MPI_Reduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, i % (ranks - 1), MPI_COMM_WORLD);
+    if (where == 4)
+        return MPI_Allgather(&value, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, MPI_COMM_WORLD);
     return MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -745,6 +751,7 @@ int main(int argc, char **argv)
     derived();
     profiling();
     reductions();
+    together();
     under_way();
     sessions();
     between();

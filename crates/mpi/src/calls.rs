@@ -11,6 +11,8 @@ use crate::memory::Elements;
 use crate::provider::provider;
 use crate::settings::{self, ALLREDUCE, BARRIER, BCAST};
 use crate::table::Table;
+use crate::table::{Together, what};
+use crate::together::{self, ended};
 use crate::yields;
 
 /// Broadcasts of so many bytes between nodes are done by Weft: where that was measured to be faster
@@ -36,7 +38,7 @@ fn reduction_range(brand: Brand) -> RangeInclusive<usize> {
 }
 
 /// What a function gives where no MPI library is found, or a bug was met.
-const BROKEN: c_int = 16;
+pub(crate) const BROKEN: c_int = 16;
 
 /// Operations done by Weft.
 static DONE: AtomicU64 = AtomicU64::new(0);
@@ -59,7 +61,7 @@ pub enum Caller {
 
 /// Runs `by_weft`, which gives `None` for what the library is to do; then `by_library`.
 #[inline]
-fn either(
+pub(crate) fn either(
     caller: Caller,
     by_weft: impl FnOnce(&'static Library) -> Option<c_int>,
     by_library: impl FnOnce(&Library) -> c_int,
@@ -80,7 +82,7 @@ fn either(
 
 /// Tells the user of a failure as the communicator's error handler says. MPI's code for it.
 #[cold]
-fn failed(library: &Library, comm: Handle, call: &str, rank: u32, why: &CStr) -> c_int {
+pub(crate) fn failed(library: &Library, comm: Handle, call: &str, rank: u32, why: &CStr) -> c_int {
     let text = format!("{call} at rank {rank} of the communicator: {}", why.to_string_lossy());
     eprintln!("weft: {text}");
     let mut code = 0;
@@ -116,6 +118,11 @@ pub unsafe fn barrier(caller: Caller, comm: Handle) -> c_int {
 fn barrier_by_weft(library: &Library, comm: Handle) -> Option<c_int> {
     let comm = library.handle(comm);
     let (known, table) = (comm::of(library, comm, BARRIER)?, provider()?);
+    // Of more, the last one to arrive is told apart by a counter, and wakes the others.
+    if known.room > 0 && known.size == 2 {
+        let done = known.together(library, comm, table, &Together::NOTHING);
+        return Some(ended(library, comm, "MPI_Barrier", known, done));
+    }
     // SAFETY: an open group; MPI allows one operation on a communicator at a time.
     let begun = unsafe { (table.barrier)(known.group()) };
     Some(match known.wait(library, comm, table, begun) {
@@ -179,12 +186,19 @@ fn bcast_by_weft(
     let (comm, datatype) = (library.handle(comm), library.handle(datatype));
     let data = Elements { at: buffer, count, datatype };
     let len = data.len(library, comm)?;
-    if !broadcast_range(library.brand).contains(&len) {
+    let together = together::reach(library.brand, BCAST).contains(&len);
+    if !together && !broadcast_range(library.brand).contains(&len) {
         return None;
     }
     let (known, table) = (comm::of(library, comm, BCAST)?, provider()?);
     let root = u32::try_from(root).ok().filter(|root| *root < known.size)?;
-    if known.nodes == 1 || (known.nodes < known.size && len > SHARED_BROADCAST_MAX) {
+    if together && known.room >= len {
+        return Some(broadcast(library, comm, (known, table), data, (len, root)));
+    }
+    if !broadcast_range(library.brand).contains(&len)
+        || known.nodes == 1
+        || (known.nodes < known.size && len > SHARED_BROADCAST_MAX)
+    {
         return None;
     }
     Some(broadcast(library, comm, (known, table), data, (len, root)))
@@ -207,9 +221,16 @@ fn broadcast(
         return code;
     }
     let at = if plain { data.at.cast() } else { row.as_mut_ptr() };
-    // SAFETY: an open group; the memory stays until the operation has ended.
-    let begun = unsafe { (table.broadcast)(known.group(), root, at, len) };
-    if let Err(why) = known.wait(library, comm, table, begun) {
+    let done = if known.nodes == 1 {
+        let what =
+            Together { what: what::BROADCAST, root, from: at, into: at, len, ..Together::NOTHING };
+        known.together(library, comm, table, &what)
+    } else {
+        // SAFETY: an open group; the memory stays until the operation has ended.
+        let begun = unsafe { (table.broadcast)(known.group(), root, at, len) };
+        known.wait(library, comm, table, begun)
+    };
+    if let Err(why) = done {
         return failed(library, comm, "MPI_Bcast", known.rank, &why);
     }
     match plain || is_root {
@@ -284,7 +305,8 @@ unsafe fn allreduce_by_weft(
     let (comm, datatype) = (library.handle(comm), library.handle(datatype));
     let (op, scalar) = library.reduction(library.handle(op), datatype)?;
     let len = usize::try_from(count).ok()? * library.plain_size(datatype)?;
-    if !reduction_range(library.brand).contains(&len) {
+    let together = together::reach(library.brand, ALLREDUCE).contains(&len);
+    if !together && !reduction_range(library.brand).contains(&len) {
         return None;
     }
     // No memory, or the same for both, is an error that the library is to tell.
@@ -296,7 +318,14 @@ unsafe fn allreduce_by_weft(
         return None;
     }
     let (known, table) = (comm::of(library, comm, ALLREDUCE)?, provider()?);
-    if known.nodes == 1 {
+    if together && known.room >= len {
+        let from = if in_place { std::ptr::null() } else { from.cast() };
+        let what = what::ALLREDUCE;
+        let what = Together { what, op, scalar, root: 0, from, into: into.cast(), len };
+        let done = known.together(library, comm, table, &what);
+        return Some(ended(library, comm, "MPI_Allreduce", known, done));
+    }
+    if known.nodes == 1 || !reduction_range(library.brand).contains(&len) {
         return None;
     }
     if !in_place {

@@ -1,15 +1,16 @@
 //! A communicator's group: made at the first use, kept as an attribute of the communicator, and
 //! left when that goes.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::library::{Brand, Handle, Library};
 use crate::provider::provider;
 use crate::settings::wanted;
-use crate::table::{ADDRESS_LEN, ENDED, ENDED_WITH_NEWS, NEWS, Table};
+use crate::table::{ADDRESS_LEN, ENDED, ENDED_WITH_NEWS, LATER, NEWS, Table, Together};
 
 /// How long a process waits until it asks the MPI library whether there is something to do, ns:
 /// the first time, and the longest after many.
@@ -36,10 +37,22 @@ pub struct Comm {
     pub size: u32,
     /// On how many nodes they are.
     pub nodes: u32,
+    /// The most bytes that each can have in what they do together by memory that all share; 0: they
+    /// cannot.
+    pub room: usize,
 }
 
 /// The communicators that have a group, to be left before MPI ends.
 static OPEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// Counts the communicators that have gone: what was known by a handle may be wrong then.
+static GONE: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The communicator that this thread has used last, and how many had gone by then: the library
+    /// takes longer to find it than a whole operation takes.
+    static LAST: Cell<(Handle, *const Comm, u64)> = const { Cell::new((0, ptr::null(), 0)) };
+}
 
 /// The key of the attribute.
 static KEY: OnceLock<c_int> = OnceLock::new();
@@ -60,6 +73,7 @@ unsafe extern "C" fn copy(
 
 /// The communicator goes.
 unsafe extern "C" fn delete(_: Handle, _: c_int, value: *mut c_void, _: *mut c_void) -> c_int {
+    GONE.fetch_add(1, Ordering::AcqRel);
     let forget = || {
         // SAFETY: the value is what `keep` has set, once.
         let comm = unsafe { Box::from_raw(value.cast::<Comm>()) };
@@ -75,6 +89,7 @@ fn opened() -> std::sync::MutexGuard<'static, Vec<usize>> {
 
 /// Leaves all groups: MPI is about to end.
 pub fn leave_all() {
+    GONE.fetch_add(1, Ordering::AcqRel);
     let all = std::mem::take(&mut *opened());
     for comm in all {
         // SAFETY: in the list are attributes that were not deleted, and nobody calls MPI any more.
@@ -107,6 +122,12 @@ fn key(library: &Library) -> Option<c_int> {
 /// The group of `comm` if Weft is to do operations of this kind on it.
 #[inline]
 pub fn of(library: &Library, comm: Handle, kind: u32) -> Option<&'static Comm> {
+    let gone = GONE.load(Ordering::Acquire);
+    let (last, known, gone_then) = LAST.get();
+    if last == comm && gone_then == gone && !known.is_null() {
+        // SAFETY: the communicator has not gone, nor has any other.
+        return unsafe { &*known }.does(kind);
+    }
     if library.brand == Brand::Other || !library.is_comm(comm) {
         return None;
     }
@@ -122,9 +143,9 @@ pub fn of(library: &Library, comm: Handle, kind: u32) -> Option<&'static Comm> {
     if found == 0 {
         value = make(library, comm, key)?;
     }
+    LAST.set((comm, value.cast(), gone));
     // SAFETY: the attribute of a communicator that is in use.
-    let comm = unsafe { &*value.cast::<Comm>() };
-    (comm.kinds & kind != 0 && !comm.group().is_null()).then_some(comm)
+    unsafe { &*value.cast::<Comm>() }.does(kind)
 }
 
 /// Makes a group for a communicator, as all its processes do now, and keeps it. `None`: the library
@@ -145,7 +166,7 @@ fn make(library: &Library, comm: Handle, key: c_int) -> Option<*mut c_void> {
         return None;
     }
     let (rank, size) = (rank as u32, size as u32);
-    let mut made = Comm { group: AtomicPtr::default(), kinds: 0, rank, size, nodes: 0 };
+    let mut made = Comm { group: AtomicPtr::default(), kinds: 0, rank, size, nodes: 0, room: 0 };
     if inter == 0 && size > 1 {
         made.join(library, comm)?;
     }
@@ -164,6 +185,13 @@ fn make(library: &Library, comm: Handle, key: c_int) -> Option<*mut c_void> {
 }
 
 impl Comm {
+    /// This, if Weft is to do operations of this kind on it.
+    #[inline]
+    fn does(&self, kind: u32) -> Option<&Comm> {
+        (self.kinds & kind != 0 && !self.group().is_null()).then_some(self)
+    }
+
+    #[inline]
     pub fn group(&self) -> *mut c_void {
         self.group.load(Ordering::Acquire)
     }
@@ -215,7 +243,30 @@ impl Comm {
         self.kinds = kinds;
         // SAFETY: an open group.
         self.nodes = unsafe { (table.nodes)(group) };
+        if self.nodes == 1 {
+            self.meet(library, comm, table)?;
+        }
         Some(())
+    }
+
+    /// Finds out whether all processes share memory, and agrees on it. `None`: the library refuses.
+    fn meet(&mut self, library: &Library, comm: Handle, table: &Table) -> Option<()> {
+        // SAFETY: an open group.
+        let begun = unsafe { (table.barrier)(self.group()) };
+        let room = match self.wait(library, comm, table, begun) {
+            // SAFETY: as above.
+            Ok(()) => unsafe { (table.room)(self.group()) },
+            // Then all that follows says why.
+            Err(_) => 0,
+        };
+        let (own, mut least) = (room as c_int, 0);
+        // SAFETY: one number there and back.
+        let code = unsafe {
+            let (from, into) = ((&raw const own).cast(), (&raw mut least).cast());
+            (library.f.allreduce)(from, into, 1, library.int, library.min, comm)
+        };
+        self.room = usize::try_from(least).unwrap_or(0);
+        (code == 0).then_some(())
     }
 
     /// Waits for the end of what was begun, and keeps the MPI library going meanwhile. `Err`: why
@@ -228,7 +279,7 @@ impl Comm {
         begun: c_int,
     ) -> Result<(), CString> {
         let (group, mut slice_ns) = (self.group(), SLICE_NS.0);
-        if begun == ENDED {
+        if matches!(begun, ENDED | LATER) {
             loop {
                 // SAFETY: an open group, used by the one thread that may use its communicator.
                 match unsafe { (table.wait)(group, slice_ns) } {
@@ -246,6 +297,26 @@ impl Comm {
         }
         // SAFETY: an open group; the text is copied before the next call.
         Err(unsafe { CStr::from_ptr((table.text)(group)) }.to_owned())
+    }
+
+    /// Does something together with the others, by memory that all share.
+    #[inline]
+    pub fn together(
+        &self,
+        library: &Library,
+        comm: Handle,
+        table: &Table,
+        what: &Together,
+    ) -> Result<(), CString> {
+        // SAFETY: an open group, used by the one thread that may use its communicator.
+        match unsafe { (table.together)(self.group(), what) } {
+            ENDED => Ok(()),
+            ENDED_WITH_NEWS => {
+                self.nudge(library, comm);
+                Ok(())
+            }
+            begun => self.wait(library, comm, table, begun),
+        }
     }
 
     /// Has the library make progress: others may wait for the rest of what it has begun. It does

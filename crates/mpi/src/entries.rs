@@ -7,11 +7,12 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::calls::{self, Caller};
 use crate::fortran;
 use crate::library::Handle;
+use crate::together;
 
 macro_rules! entries {
     ($(
         $name:ident, $profiling:ident($($argument:ident: $kind:ty),*) =
-            $function:ident($($given:expr),*);
+            $module:ident::$function:ident($($given:expr),*);
     )*) => {$(
         /// See `calls.rs`.
         ///
@@ -20,7 +21,7 @@ macro_rules! entries {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
             // SAFETY: the caller's promise.
-            unsafe { calls::$function(Caller::Program, $($given),*) }
+            unsafe { $module::$function(Caller::Program, $($given),*) }
         }
 
         /// See `calls.rs`.
@@ -30,30 +31,54 @@ macro_rules! entries {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $profiling($($argument: $kind),*) -> c_int {
             // SAFETY: the caller's promise.
-            unsafe { calls::$function(fortran::caller(), $($given),*) }
+            unsafe { $module::$function(fortran::caller(), $($given),*) }
         }
     )*};
 }
 
 entries! {
-    MPI_Barrier, PMPI_Barrier(comm: Handle) = barrier(comm);
+    MPI_Barrier, PMPI_Barrier(comm: Handle) = calls::barrier(comm);
     MPI_Bcast, PMPI_Bcast(
         buffer: *mut c_void, count: c_int, datatype: Handle, root: c_int, comm: Handle
-    ) = bcast((buffer, count, datatype), root, comm);
+    ) = calls::bcast((buffer, count, datatype), root, comm);
     MPI_Bcast_c, PMPI_Bcast_c(
         buffer: *mut c_void, count: i64, datatype: Handle, root: c_int, comm: Handle
-    ) = bcast_large((buffer, count, datatype), root, comm);
+    ) = calls::bcast_large((buffer, count, datatype), root, comm);
     MPI_Allreduce, PMPI_Allreduce(
         from: *const c_void, into: *mut c_void, count: c_int, datatype: Handle, op: Handle,
         comm: Handle
-    ) = allreduce((from, into), count, (datatype, op), comm);
+    ) = calls::allreduce((from, into), count, (datatype, op), comm);
     MPI_Allreduce_c, PMPI_Allreduce_c(
         from: *const c_void, into: *mut c_void, count: i64, datatype: Handle, op: Handle,
         comm: Handle
-    ) = allreduce_large((from, into), count, (datatype, op), comm);
-    MPI_Init, PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) = init(argc, argv);
+    ) = calls::allreduce_large((from, into), count, (datatype, op), comm);
+    MPI_Reduce, PMPI_Reduce(
+        from: *const c_void, into: *mut c_void, count: c_int, datatype: Handle, op: Handle,
+        root: c_int, comm: Handle
+    ) = together::reduce((from, into), count, (datatype, op), root, comm);
+    MPI_Reduce_c, PMPI_Reduce_c(
+        from: *const c_void, into: *mut c_void, count: i64, datatype: Handle, op: Handle,
+        root: c_int, comm: Handle
+    ) = together::reduce_large((from, into), count, (datatype, op), root, comm);
+    MPI_Allgather, PMPI_Allgather(
+        from: *const c_void, sent: c_int, kind: Handle, into: *mut c_void, taken: c_int,
+        as_kind: Handle, comm: Handle
+    ) = together::allgather((from, sent, kind), (into, taken, as_kind), comm);
+    MPI_Allgather_c, PMPI_Allgather_c(
+        from: *const c_void, sent: i64, kind: Handle, into: *mut c_void, taken: i64,
+        as_kind: Handle, comm: Handle
+    ) = together::allgather_large((from, sent, kind), (into, taken, as_kind), comm);
+    MPI_Alltoall, PMPI_Alltoall(
+        from: *const c_void, sent: c_int, kind: Handle, into: *mut c_void, taken: c_int,
+        as_kind: Handle, comm: Handle
+    ) = together::alltoall((from, sent, kind), (into, taken, as_kind), comm);
+    MPI_Alltoall_c, PMPI_Alltoall_c(
+        from: *const c_void, sent: i64, kind: Handle, into: *mut c_void, taken: i64,
+        as_kind: Handle, comm: Handle
+    ) = together::alltoall_large((from, sent, kind), (into, taken, as_kind), comm);
+    MPI_Init, PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) = calls::init(argc, argv);
     MPI_Init_thread, PMPI_Init_thread(
         argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int
-    ) = init_thread((argc, argv), required, provided);
-    MPI_Finalize, PMPI_Finalize() = finalize();
+    ) = calls::init_thread((argc, argv), required, provided);
+    MPI_Finalize, PMPI_Finalize() = calls::finalize();
 }

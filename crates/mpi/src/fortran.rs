@@ -65,6 +65,24 @@ bindings! {
     mpi_allreduce_f08ts_(from, into, count, datatype, op, comm, error);
     mpi_allreduce_c_f08_(from, into, count, datatype, op, comm, error);
     mpi_allreduce_c_f08ts_(from, into, count, datatype, op, comm, error);
+    mpi_reduce_(from, into, count, datatype, op, root, comm, error);
+    mpi_reduce_fts_(from, into, count, datatype, op, root, comm, error);
+    mpi_reduce_f08_(from, into, count, datatype, op, root, comm, error);
+    mpi_reduce_f08ts_(from, into, count, datatype, op, root, comm, error);
+    mpi_reduce_c_f08_(from, into, count, datatype, op, root, comm, error);
+    mpi_reduce_c_f08ts_(from, into, count, datatype, op, root, comm, error);
+    mpi_allgather_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_allgather_fts_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_allgather_f08_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_allgather_f08ts_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_allgather_c_f08_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_allgather_c_f08ts_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_alltoall_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_alltoall_fts_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_alltoall_f08_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_alltoall_f08ts_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_alltoall_c_f08_(from, sent, kind, into, taken, as_kind, comm, error);
+    mpi_alltoall_c_f08ts_(from, sent, kind, into, taken, as_kind, comm, error);
 }
 
 /// The library's binding of a name, which ends in a zero byte.

@@ -1,7 +1,8 @@
 //! `libweft-mpi.so`: collective operations of unmodified MPI programs by Weft. Preloaded
 //! (`LD_PRELOAD`), it stands before the MPI library: `MPI_Barrier`, `MPI_Bcast` and `MPI_Allreduce`
-//! of any communicator within one group of processes are done by Weft's groups; what it does not do
-//! better, or at all, goes on to the library by its profiling names (`PMPI_*`).
+//! of any communicator within one group of processes are done by Weft's groups, and within a node
+//! `MPI_Reduce`, `MPI_Allgather` and `MPI_Alltoall`, too; what it does not do better, or at all,
+//! goes on to the library by its profiling names (`PMPI_*`).
 //!
 //! One file serves MPICH and Open MPI. Their handles differ (whole numbers there, pointers here):
 //! here they are machine words, and `library` knows which library it is.
@@ -16,6 +17,7 @@
 //! | `entries` | the functions of MPI that are replaced, by their names in C |
 //! | `fortran` | those of Fortran, which lead there by way of the library's own |
 //! | `calls` | what they do |
+//! | `together` | what is done by memory that all processes of a communicator share |
 //! | `comm` | a communicator's group, made at the first use and kept as an attribute |
 //! | `library` | the MPI library of the process: its functions and constants |
 //! | `loaded` | the shared objects of the process, by the file that the provider has as well |
@@ -47,4 +49,5 @@ mod settings;
 #[allow(dead_code, reason = "some of it is the provider's")]
 #[path = "../../ofi/src/collectives/table.rs"]
 mod table;
+mod together;
 pub mod yields;

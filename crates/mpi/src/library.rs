@@ -61,7 +61,11 @@ functions! {
     bcast = c"PMPI_Bcast": fn(*mut c_void, c_int, Handle, c_int, Handle);
     allreduce = c"PMPI_Allreduce":
         fn(*const c_void, *mut c_void, c_int, Handle, Handle, Handle);
+    reduce = c"PMPI_Reduce":
+        fn(*const c_void, *mut c_void, c_int, Handle, Handle, c_int, Handle);
     allgather = c"PMPI_Allgather":
+        fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
+    alltoall = c"PMPI_Alltoall":
         fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
     send = c"PMPI_Send": fn(*const c_void, c_int, Handle, c_int, c_int, Handle);
     iprobe = c"PMPI_Iprobe": fn(c_int, c_int, Handle, *mut c_int, *mut c_void);
@@ -90,12 +94,21 @@ type LargeBcast = unsafe extern "C" fn(*mut c_void, i64, Handle, c_int, Handle) 
 /// `PMPI_Allreduce_c`.
 type LargeAllreduce =
     unsafe extern "C" fn(*const c_void, *mut c_void, i64, Handle, Handle, Handle) -> c_int;
+/// `PMPI_Reduce_c`.
+type LargeReduce =
+    unsafe extern "C" fn(*const c_void, *mut c_void, i64, Handle, Handle, c_int, Handle) -> c_int;
+/// `PMPI_Allgather_c` and `PMPI_Alltoall_c`.
+type LargeExchange =
+    unsafe extern "C" fn(*const c_void, i64, Handle, *mut c_void, i64, Handle, Handle) -> c_int;
 
 /// Functions for counts of any size, which MPI has from version 4 on.
 #[derive(Default)]
 pub struct Large {
     pub bcast: Option<LargeBcast>,
     pub allreduce: Option<LargeAllreduce>,
+    pub reduce: Option<LargeReduce>,
+    pub allgather: Option<LargeExchange>,
+    pub alltoall: Option<LargeExchange>,
 }
 
 impl Large {
@@ -109,6 +122,15 @@ impl Large {
                 allreduce: scope
                     .symbol(c"PMPI_Allreduce_c")
                     .map(|found| std::mem::transmute::<*mut c_void, LargeAllreduce>(found)),
+                reduce: scope
+                    .symbol(c"PMPI_Reduce_c")
+                    .map(|found| std::mem::transmute::<*mut c_void, LargeReduce>(found)),
+                allgather: scope
+                    .symbol(c"PMPI_Allgather_c")
+                    .map(|found| std::mem::transmute::<*mut c_void, LargeExchange>(found)),
+                alltoall: scope
+                    .symbol(c"PMPI_Alltoall_c")
+                    .map(|found| std::mem::transmute::<*mut c_void, LargeExchange>(found)),
             }
         }
     }

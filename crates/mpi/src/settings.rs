@@ -10,8 +10,21 @@ pub const BARRIER: u32 = 1;
 pub const BCAST: u32 = 2;
 /// See [`BARRIER`].
 pub const ALLREDUCE: u32 = 4;
+/// See [`BARRIER`].
+pub const REDUCE: u32 = 8;
+/// See [`BARRIER`].
+pub const ALLGATHER: u32 = 16;
+/// See [`BARRIER`].
+pub const ALLTOALL: u32 = 32;
 
-const NAMES: [(&str, u32); 3] = [("barrier", BARRIER), ("bcast", BCAST), ("allreduce", ALLREDUCE)];
+const NAMES: [(&str, u32); 6] = [
+    ("barrier", BARRIER),
+    ("bcast", BCAST),
+    ("allreduce", ALLREDUCE),
+    ("reduce", REDUCE),
+    ("allgather", ALLGATHER),
+    ("alltoall", ALLTOALL),
+];
 
 /// Whether no rank of the job wants anything.
 #[inline]
@@ -29,8 +42,8 @@ pub fn wanted() -> u32 {
         read(&text).unwrap_or_else(|word| {
             eprintln!(
                 "weft: WEFT_COLLECTIVES={text}: there is no {word:?}: name some of barrier, \
-                 bcast and allreduce, with commas, or all, or none; the MPI library does all of \
-                 them itself now"
+                 bcast, allreduce, reduce, allgather and alltoall, with commas, or all, or none; \
+                 the MPI library does all of them itself now"
             );
             0
         })

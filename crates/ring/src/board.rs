@@ -2,7 +2,7 @@
 
 use crate::layout::LINE;
 use crate::sync::Ordering;
-use crate::{Memory, RingError};
+use crate::{Memory, RingError, Slate};
 
 /// Two lines that all members of a group on one node share: how many times somebody has arrived,
 /// and the last barrier that is open. Both only grow, so a barrier is told from the one before by
@@ -15,6 +15,8 @@ use crate::{Memory, RingError};
 /// Where there are but two members, each has a line, in which it says which barrier it has entered:
 /// [`Board::tell`] and [`Board::told`] in place of all else. So a barrier costs each of them the
 /// way of one line, not of three.
+///
+/// Behind the lines lies a [`Slate`] of the members, if the board was made for one.
 ///
 /// Who sleeps meanwhile has armed its [`Bell`](crate::Bell) and looked once more; who writes here
 /// rings the bells of those that are concerned.
@@ -35,6 +37,20 @@ const APART: usize = 2 * LINE;
 impl Board {
     /// Bytes that a board takes.
     pub const LEN: usize = 2 * APART;
+
+    /// Bytes that a board with a slate of so many members takes.
+    pub const fn len_with_slate(members: usize) -> usize {
+        Board::LEN + Slate::len(members)
+    }
+
+    /// The slate of `members` members behind the board, for the one with number `own`.
+    ///
+    /// # Errors
+    /// When the board was made without one, or for fewer members.
+    pub fn slate(&self, own: usize, members: usize) -> Result<Slate, RingError> {
+        let rest = self.mem.len().saturating_sub(Board::LEN);
+        Slate::new(self.mem.part(Board::LEN, rest)?, own, members)
+    }
 
     /// The board in the first bytes of `mem`.
     ///

@@ -31,7 +31,8 @@
 //! rings again: one of the two sees the other.
 //!
 //! A **board** ([`Board`]) is two words in lines of their own, by which many processes hold
-//! barriers.
+//! barriers. A **slate** ([`Slate`]) is a row of cards for each of them, by which they show each
+//! other some bytes.
 //!
 //! # Trust
 //! The other process may write anything at any time. Every control word is read once, and each
@@ -49,6 +50,7 @@ mod duplex;
 mod layout;
 mod memory;
 mod producer;
+mod slate;
 mod sync;
 mod ticks;
 mod turn;
@@ -62,6 +64,7 @@ pub use duplex::Duplex;
 pub use layout::{Geometry, Head, INLINE, LINE};
 pub use memory::Memory;
 pub use producer::{Producer, Refused};
+pub use slate::{Shown, Slate};
 pub use ticks::ticks;
 pub use turn::{Pace, Taken, Turn};
 

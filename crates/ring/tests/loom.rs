@@ -4,8 +4,8 @@
 
 use loom::thread;
 use weft_ring::{
-    Bell, Blocks, Board, Consumer, Duplex, Geometry, Head, Memory, Pace, Producer, Refused, Sleep,
-    Turn,
+    Bell, Blocks, Board, Consumer, Duplex, Geometry, Head, Memory, Pace, Producer, Refused, Shown,
+    Slate, Sleep, Turn,
 };
 
 fn pair() -> (Producer, Consumer) {
@@ -364,5 +364,61 @@ fn a_board_of_two_lets_both_go_or_nobody() {
             let woken = other_left && found == Some(Sleep::Futex);
             assert!(left || woken, "nobody wakes the sleeper");
         }
+    });
+}
+
+/// Two members show each other a byte over several pages, and go to sleep where the other is late:
+/// what is seen is of this round, and nobody sleeps for something that was shown.
+#[test]
+fn what_a_slate_shows_is_of_this_round_and_wakes_who_sleeps_for_it() {
+    /// What became of a member: how many rounds it saw, whether it fell asleep then, and in which
+    /// rounds it found the other asleep.
+    fn run(mut slate: Slate, own: usize) -> (u32, bool, u32) {
+        let (mut seen, mut woken) = (0, 0);
+        for round in 1..=3u8 {
+            let turned = slate.begin(1, 9);
+            if turned && slate.sleepers().next().is_some() {
+                woken += 1;
+            }
+            if !slate.may_show() {
+                slate.doze(true);
+                if !slate.may_show() {
+                    return (seen, true, woken);
+                }
+                slate.doze(false);
+            }
+            slate.show(&[round * 2 + own as u8]);
+            let there = |slate: &Slate| slate.shown(1 - own) == Shown::This;
+            let mut over = there(&slate);
+            if !over {
+                slate.settle();
+                over = there(&slate);
+            }
+            if over {
+                woken += slate.sleepers().count() as u32;
+            } else {
+                slate.doze(true);
+                over = there(&slate);
+                if !over {
+                    return (seen, true, woken);
+                }
+                slate.doze(false);
+                woken += slate.sleepers().count() as u32;
+            }
+            assert_eq!(slate.bytes(1 - own), [round * 2 + (1 - own) as u8]);
+            seen += 1;
+        }
+        (seen, false, woken)
+    }
+    model(|| {
+        let mem = Memory::zeroed(Slate::len(2));
+        let theirs = Slate::new(mem.clone(), 1, 2).unwrap();
+        let other = thread::spawn(move || run(theirs, 1));
+        let mine = run(Slate::new(mem, 0, 2).unwrap(), 0);
+        let theirs = other.join().unwrap();
+        for ((_, asleep, _), (_, also, woken)) in [(mine, theirs), (theirs, mine)] {
+            assert!(!asleep || woken > 0 || also, "nobody wakes the sleeper");
+        }
+        assert!(!(mine.1 && theirs.1) || mine.2 + theirs.2 > 0, "both sleep");
     });
 }

@@ -70,6 +70,17 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// As [`Mapping::new`], all of `fd`, which may have at most `most` bytes.
+    ///
+    /// # Errors
+    /// As for [`Mapping::new`], and when there are more.
+    pub fn whole(fd: BorrowedFd<'_>, most: usize) -> io::Result<Mapping> {
+        match usize::try_from(fstat(fd)?.st_size) {
+            Ok(len) if len <= round_up(most) => Mapping::new(fd, len),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the memfd is too long")),
+        }
+    }
+
     /// Maps the first `len` bytes of `fd` for reading.
     ///
     /// # Errors

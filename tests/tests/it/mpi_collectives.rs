@@ -37,6 +37,9 @@ fn results_are_right_within_a_node() {
         let run = Run { weft: WEFT, ranks: 3, lab: None, options: &options, variables: &[] };
         good(&run, &mpi, "100", &["--seed", "2", "--threads", "--in-order"]);
         good(&Run { ranks: 1, ..run }, &mpi, "0", &[]);
+        for ranks in [2, 5, 8] {
+            good(&Run { ranks, ..run }, &mpi, "500", &["--seed", "5", "--rounds", "3"]);
+        }
     }
 }
 
@@ -99,17 +102,28 @@ fn a_member_that_dies_is_named_wherever_it_was() {
     let Some(file) = collectives(WEFT) else { return };
     let options = by_weft(&file);
     let Some(lab) = Cluster::new(WEFT, "nodes=3") else { return };
-    let every = Mpi::all().into_iter().flat_map(|mpi| ["0", "1", "2"].map(|at| (mpi.clone(), at)));
+    let every = Mpi::all()
+        .into_iter()
+        .flat_map(|mpi| ["0", "1", "2", "3", "4"].map(|at| (mpi.clone(), at)));
     for (mpi, place) in every {
-        let lab = (place != "0").then_some(&lab);
-        let run = Run { weft: WEFT, ranks: 3, lab, options: &options, variables: &[] };
-        let (status, said) = run.start(&program(&mpi), &["--die", place]).ends();
-        assert!(!status.success(), "{said}");
-        assert!(said.contains("rank 2 (process "), "{}: {said}", mpi.name);
-        // Where the launcher lets them live for so long, the others have been told by name.
-        for line in said.lines().filter(|line| line.contains("told:")) {
-            assert!(line.contains("rank 2 of the communicator (process "), "{line}");
+        // Reductions to one rank, and exchanges, are the library's own between nodes.
+        for lab in [Some(&lab), None].into_iter().skip(usize::from(place >= "3")) {
+            dies(
+                &Run { weft: WEFT, ranks: 3, lab, options: &options, variables: &[] },
+                &mpi,
+                place,
+            );
         }
+    }
+}
+
+fn dies(run: &Run<'_>, mpi: &Mpi, place: &str) {
+    let (status, said) = run.start(&program(mpi), &["--die", place]).ends();
+    assert!(!status.success(), "{said}");
+    assert!(said.contains("rank 2 (process "), "{}: {said}", mpi.name);
+    // Where the launcher lets them live for so long, the others have been told by name.
+    for line in said.lines().filter(|line| line.contains("told:")) {
+        assert!(line.contains("rank 2 of the communicator (process "), "{line}");
     }
 }
 
@@ -172,8 +186,8 @@ fn a_library_of_another_build_is_refused_before_the_start() {
         // Where nobody has asked for it, all goes on without it.
         let run = Run { options: &options[1..], ..run };
         let said = run.start(&program(&mpi), &["--rounds", "2", "--largest", "5000"]).ends_well();
-        let told = said.contains("which would make it faster");
-        assert!(said.contains("collectives: good") && told == (mpi.name == "mpich"), "{said}");
+        assert!(said.contains("collectives: good"), "{said}");
+        assert!(said.contains("which would make it faster"), "{said}");
     }
 }
 

@@ -19,4 +19,4 @@ pub use launch::{Help, Hosts, Launch};
 pub use launcher::Launcher;
 pub use linked::{Linked, linked};
 pub use provider::{Preload, Provider};
-pub use settings::{Transport, crowds, variables};
+pub use settings::{Transport, collectives_by_weft, variables};

@@ -18,11 +18,12 @@ pub enum Transport {
     Own,
 }
 
-/// Whether so many ranks on a node outnumber the processors that they may use, which are taken to
-/// be as many as here. Then Weft does collective operations for them if nobody says otherwise: a
-/// rank that waits for messages round after round must be given a processor for each.
-pub fn crowds(ranks: u32) -> bool {
-    std::thread::available_parallelism().is_ok_and(|there| ranks as usize > there.get())
+/// Whether Weft does collective operations for so many ranks, all on one node, if nobody says
+/// otherwise: small ones go by memory that they share, which is faster than messages; and where
+/// ranks outnumber processors, one that waits for messages round after round would have to be given
+/// a processor for each.
+pub fn collectives_by_weft(ranks: u32) -> bool {
+    ranks > 1
 }
 
 /// Names and values of the variables that put `install` on a transport. Each library then either

@@ -24,7 +24,8 @@ use crate::CliError;
 use crate::lab::{Lab, node_name};
 use crate::mpi::check::{Site, examine};
 use crate::mpi::{
-    Brand, Help, Hosts, Install, Launch, MpiError, Preload, Provider, Transport, crowds, variables,
+    Brand, Help, Hosts, Install, Launch, MpiError, Preload, Provider, Transport,
+    collectives_by_weft, variables,
 };
 use crate::run::{Host, Map, hosts, open_lab, places, random_digits, seconds, way_to};
 use board::Board;
@@ -51,9 +52,9 @@ pub struct Args {
     /// Weft's provider libweft-fi.so, or its directory [default: beside this program, or ../lib]
     #[arg(long, value_name = "FILE")]
     provider: Option<PathBuf>,
-    /// Have Weft do collective operations, too: MPI_Barrier, MPI_Bcast, MPI_Allreduce (some of them
-    /// by WEFT_COLLECTIVES). Without this option that is so where all ranks share one node and
-    /// outnumber its processors
+    /// Have Weft do collective operations, too: MPI_Barrier, MPI_Bcast, MPI_Allreduce and within a
+    /// node some others (which of them, by WEFT_COLLECTIVES). Without this option that is so where
+    /// all ranks share one node
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true)]
     #[arg(default_value = "auto", default_missing_value = "always", hide_default_value = true)]
     collectives: When,
@@ -78,7 +79,7 @@ enum When {
     Always,
     /// In none.
     Never,
-    /// Where all ranks share one node and outnumber its processors.
+    /// Where all ranks share one node.
     Auto,
 }
 
@@ -111,13 +112,14 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         && match args.collectives {
             When::Always => true,
             When::Never => false,
-            When::Auto => preload.is_some() && stage.is_crowded(args.ranks),
+            When::Auto => preload.is_some() && stage.is_shared(args.ranks),
         };
     let settings = variables(&install, args.transport, provider.as_ref());
     let help = match &provider {
         Some(provider) => {
             let looks = Looks { stage: &stage, install: &install, provider, settings: &settings };
-            looks.helped_by(preload.as_ref(), collectives)?
+            let asked = args.collectives == When::Always;
+            looks.helped_by(preload.as_ref(), collectives, asked)?
         }
         None => Help::Nothing,
     };
@@ -172,13 +174,18 @@ struct Looks<'a> {
 
 impl Looks<'_> {
     /// Looks whether the program can run, and says what Weft's library can do in the ranks: what
-    /// only makes them faster is left out where it cannot be had.
-    fn helped_by(&self, preload: Option<&Preload>, collectives: bool) -> Result<Help, CliError> {
+    /// only makes them faster is left out where it cannot be had, unless it was asked for.
+    fn helped_by(
+        &self,
+        preload: Option<&Preload>,
+        collectives: bool,
+        asked: bool,
+    ) -> Result<Help, CliError> {
         let wanted = Help::wanted(self.install.brand, collectives);
         let help = preload.map_or(Help::Nothing, |_| wanted);
         let preload = preload.filter(|_| help != Help::Nothing);
         match (self.at_all(preload), preload) {
-            (Err(why), Some(preload)) if help == Help::Yields => {
+            (Err(why), Some(preload)) if !asked => {
                 self.at_all(None)?;
                 let file = &preload.value;
                 eprintln!("weft mpirun: without {file}, which would make it faster: {why}");
@@ -279,9 +286,9 @@ impl Stage {
         }
     }
 
-    /// Whether all ranks share this node, and are more than it has processors.
-    fn is_crowded(&self, ranks: u32) -> bool {
-        matches!(self, Stage::Here) && crowds(ranks)
+    /// Whether ranks share this node, all of them, for whom Weft does collective operations.
+    fn is_shared(&self, ranks: u32) -> bool {
+        matches!(self, Stage::Here) && collectives_by_weft(ranks)
     }
 
     /// The places to look at before the start.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use weft::collective::Operator;
+use weft::group::SharedOp;
 use weft::remote::{AtomicOp, Scalar};
 use weft_sys::buf::Buf;
 
@@ -19,7 +20,7 @@ use crate::core::{Level, Part, log};
 use crate::ep::Live;
 use crate::fail::guard;
 use party::Party;
-use table::{ADDRESS_LEN, ENDED, FAILED, Table, Take, VERSION};
+use table::{ADDRESS_LEN, ENDED, FAILED, Table, Take, Together, VERSION};
 
 const _: () = assert!(ADDRESS_LEN == weft_wire::ADDRESS_LEN);
 
@@ -31,6 +32,8 @@ static TABLE: Table = Table {
     barrier,
     broadcast,
     allreduce,
+    room,
+    together,
     wait,
     text,
     close,
@@ -162,6 +165,41 @@ fn op_of(number: u32) -> Option<AtomicOp> {
     })
 }
 
+fn operator_of(op: u32, scalar: u32) -> Option<Operator> {
+    Operator::new(op_of(op)?, scalar_of(scalar)?).ok()
+}
+
+fn shared_op_of(together: &Together) -> Option<SharedOp> {
+    use table::what;
+    let &Together { what, op, scalar, root, .. } = together;
+    Some(match what {
+        what::BARRIER => SharedOp::Barrier,
+        what::BROADCAST => SharedOp::Broadcast { root },
+        what::REDUCE => SharedOp::Reduce { root, operator: operator_of(op, scalar)? },
+        what::ALLREDUCE => SharedOp::Allreduce { operator: operator_of(op, scalar)? },
+        what::ALLGATHER => SharedOp::Allgather,
+        what::ALLTOALL => SharedOp::Alltoall,
+        _ => return None,
+    })
+}
+
+unsafe extern "C" fn room(group: *mut c_void) -> usize {
+    // SAFETY: an open group.
+    let party = unsafe { party(group) };
+    guard(|| party.room(), 0)
+}
+
+unsafe extern "C" fn together(group: *mut c_void, what: *const Together) -> c_int {
+    // SAFETY: an open group, and what the caller has filled in.
+    let (party, what) = unsafe { (party(group), &*what) };
+    let begin = || match shared_op_of(what) {
+        // SAFETY: the caller's memory is as long as the operation says, and stays.
+        Some(op) => unsafe { party.together(op, what) },
+        None => FAILED,
+    };
+    guard(begin, FAILED)
+}
+
 unsafe extern "C" fn allreduce(
     group: *mut c_void,
     op: u32,
@@ -172,10 +210,9 @@ unsafe extern "C" fn allreduce(
     // SAFETY: an open group.
     let party = unsafe { party(group) };
     let begin = || {
-        let (Some(op), Some(scalar)) = (op_of(op), scalar_of(scalar)) else { return FAILED };
-        let Ok(operator) = Operator::new(op, scalar) else { return FAILED };
+        let Some(operator) = operator_of(op, scalar) else { return FAILED };
         // SAFETY: the caller leaves the memory alone until the operation has ended.
-        let buf = unsafe { Buf::from_raw(data, count * scalar.size()) };
+        let buf = unsafe { Buf::from_raw(data, count * operator.unit()) };
         party.allreduce(operator, count, buf)
     };
     guard(begin, FAILED)

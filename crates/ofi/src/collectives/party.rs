@@ -1,18 +1,19 @@
 //! A group as the MPI side holds it, and how it does what is asked of it.
 
 use std::ffi::{CString, c_int};
+use std::slice;
 use std::sync::{Arc, Weak};
 
 use weft::collective::Operator;
 use weft::collective::exchange::What;
 use weft::endpoint::{Collective, Endpoint, Request};
 use weft::error::Error;
-use weft::group::{Broadcast, Group, GroupOptions, Seat, by_node};
+use weft::group::{Broadcast, Group, GroupOptions, LOOKS, Seat, Shared, SharedOp, Spans, by_node};
 use weft_sys::buf::Buf;
 use weft_wire::Address;
 
 use super::chosen;
-use super::table::{ADDRESS_LEN, ENDED, ENDED_WITH_NEWS, FAILED, LATER, NEWS};
+use super::table::{ADDRESS_LEN, ENDED, ENDED_WITH_NEWS, FAILED, LATER, NEWS, Together};
 use crate::abroad;
 use crate::ep::Live;
 
@@ -22,6 +23,34 @@ enum UnderWay {
     Barrier,
     Broadcast(Broadcast),
     Reduction(Request, Rest),
+    Together(Place),
+}
+
+/// The caller's memory for what members do together.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Null where `into` has it.
+    from: *const u8,
+    from_len: usize,
+    into: *mut u8,
+    into_len: usize,
+}
+
+impl Place {
+    /// # Safety
+    /// The memory is the caller's, and stays.
+    unsafe fn spans<'a>(self) -> Spans<'a> {
+        // SAFETY: the caller's promise; where both are given, MPI forbids that they overlap.
+        unsafe {
+            let output = match self.into_len {
+                0 => &mut [],
+                len => slice::from_raw_parts_mut(self.into, len),
+            };
+            let input =
+                (!self.from.is_null()).then(|| slice::from_raw_parts(self.from, self.from_len));
+            Spans { input, output }
+        }
+    }
 }
 
 /// What follows when a part of a reduction has ended.
@@ -42,6 +71,10 @@ struct Levels {
     firsts: Option<Seat>,
 }
 
+/// Operations by shared memory between two looks for news: who does nothing else goes on with the
+/// MPI library's messages now and then.
+const UNLOOKED_MAX: u32 = 16;
+
 /// See the module's page.
 pub struct Party {
     /// The MPI library closes its endpoint when it likes.
@@ -55,6 +88,14 @@ pub struct Party {
     /// Made by the first reduction.
     levels: Option<Levels>,
     under_way: UnderWay,
+    /// What the members do by memory that they share, where they can.
+    shared: Option<Shared>,
+    /// Operations since the last look for news.
+    unlooked: u32,
+    /// Whether cores are free, as far as was known then.
+    may_spin: bool,
+    /// Nothing works any more.
+    failed: bool,
     pub text: CString,
 }
 
@@ -84,6 +125,10 @@ impl Party {
             by_node: by_node(&nodes),
             levels: None,
             under_way: UnderWay::Nothing,
+            shared: None,
+            unlooked: 0,
+            may_spin: false,
+            failed: false,
             text: CString::default(),
         })
     }
@@ -128,6 +173,66 @@ impl Party {
     /// Begins to give memory of member `root` to all.
     pub fn broadcast(&mut self, root: u32, buf: Buf) -> c_int {
         self.begin(|party, endpoint| broadcast(party.seat, endpoint, root, buf))
+    }
+
+    /// See [`Table::room`](super::table::Table::room).
+    pub fn room(&mut self) -> usize {
+        let Ok(live) = self.live() else { return 0 };
+        self.shared = with(self.seat, &live.endpoint, |group| group.shared());
+        if self.shared.is_some() { Shared::ROOM } else { 0 }
+    }
+
+    /// See [`Table::together`](super::table::Table::together).
+    ///
+    /// # Safety
+    /// The memory is as long as the operation says, and stays until its end.
+    pub unsafe fn together(&mut self, op: SharedOp, what: &Together) -> c_int {
+        let (own, members) = (self.seat.rank(), self.seat.size() as usize);
+        let Some(shared) = self.shared.as_mut().filter(|_| !self.failed) else { return FAILED };
+        let &Together { from, into, len, .. } = what;
+        let into_len = match &op {
+            SharedOp::Barrier => 0,
+            SharedOp::Broadcast { root } if *root == own => 0,
+            SharedOp::Reduce { root, .. } if *root != own => 0,
+            SharedOp::Allgather => len * members,
+            _ => len,
+        };
+        let must_look = matches!(op, SharedOp::Barrier);
+        let place = Place { from, from_len: len, into, into_len };
+        // SAFETY: the caller's promise.
+        let mut spans = unsafe { place.spans() };
+        let looks = if self.may_spin { LOOKS } else { 0 };
+        match shared.start(op, len, &mut spans, looks) {
+            Ok(started) => {
+                if started.wakes && !self.wake() {
+                    return FAILED;
+                }
+                if !started.is_over {
+                    self.under_way = UnderWay::Together(place);
+                    return LATER;
+                }
+                self.unlooked += 1;
+                match must_look || self.unlooked >= UNLOOKED_MAX {
+                    true => self.ended(),
+                    false => ENDED,
+                }
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Wakes the members that sleep for something that is there now.
+    #[cold]
+    fn wake(&mut self) -> bool {
+        match (self.live(), &self.shared) {
+            (Ok(live), Some(shared)) => shared.wake(&live.endpoint),
+            (Ok(_), None) => {}
+            (Err(error), _) => {
+                self.fail(&error);
+                return false;
+            }
+        }
+        true
     }
 
     /// Begins to combine the members' elements. Where they are on several nodes, those of each node
@@ -198,8 +303,11 @@ impl Party {
     /// What [`Party::wait`] says of an end. What the others have sent before may come by another
     /// way than the word that they are there, and programs take it to be there: an MPI library that
     /// does the operation by messages has taken theirs in the meantime.
-    fn ended(&self) -> c_int {
-        let has_news = self.live.upgrade().is_some_and(|live| live.has_news());
+    fn ended(&mut self) -> c_int {
+        self.unlooked = 0;
+        let live = self.live.upgrade();
+        self.may_spin = live.as_ref().is_some_and(|live| live.endpoint.may_spin());
+        let has_news = live.is_some_and(|live| live.has_news());
         if has_news { ENDED_WITH_NEWS } else { ENDED }
     }
 
@@ -215,6 +323,13 @@ impl Party {
             UnderWay::Broadcast(broadcast) => {
                 let wait = |group: &Group<'_>| group.broadcast_for(broadcast, timeout_ns);
                 (UnderWay::Broadcast(broadcast), with(self.seat, endpoint, wait)?)
+            }
+            UnderWay::Together(place) => {
+                // SAFETY: `together` has it from its caller.
+                let mut spans = unsafe { place.spans() };
+                let shared = self.shared.as_mut();
+                let over = shared.map(|s| s.wait_for(endpoint, &mut spans, timeout_ns));
+                (UnderWay::Together(place), over.unwrap_or(Ok(true))?)
             }
             UnderWay::Reduction(request, rest) => match endpoint.wait_for(request, timeout_ns) {
                 Ok(result) => {
@@ -251,6 +366,7 @@ impl Party {
     /// Keeps an error in words, and tells the others. Members are named by their rank in the group.
     #[cold]
     fn fail(&mut self, error: &Error) -> c_int {
+        self.failed = true;
         if let Ok(live) = self.live() {
             let endpoint = &live.endpoint;
             let Levels { node, firsts } = self.levels.unwrap_or_default();
@@ -263,7 +379,7 @@ impl Party {
                 UnderWay::Broadcast(broadcast) => {
                     with(self.seat, endpoint, |group| group.forsake(broadcast));
                 }
-                UnderWay::Barrier | UnderWay::Nothing => {}
+                UnderWay::Barrier | UnderWay::Together(_) | UnderWay::Nothing => {}
             }
         }
         let rank = |peer: u32| self.peers.iter().position(|p| *p == peer).unwrap_or(usize::MAX);

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// The layout below; a library that finds another one uses nothing.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Bytes of the address of a process.
 pub const ADDRESS_LEN: usize = 64;
@@ -49,6 +49,34 @@ pub mod op {
     pub const BIT_XOR: u32 = 9;
 }
 
+/// What members do together by memory that they share, by number.
+pub mod what {
+    pub const BARRIER: u32 = 0;
+    pub const BROADCAST: u32 = 1;
+    pub const REDUCE: u32 = 2;
+    pub const ALLREDUCE: u32 = 3;
+    pub const ALLGATHER: u32 = 4;
+    pub const ALLTOALL: u32 = 5;
+}
+
+/// What members do together: see [`Table::together`].
+#[repr(C)]
+pub struct Together {
+    /// One of [`what`], and of [`op`] and [`scalar`] for reductions.
+    pub what: u32,
+    pub op: u32,
+    pub scalar: u32,
+    /// The member that has what all are to get, or that gets what all have.
+    pub root: u32,
+    /// What this member has; null: what lies where the result goes (in an allgather, at this
+    /// member's place).
+    pub from: *const u8,
+    /// Where the result goes, as long as the operation says.
+    pub into: *mut u8,
+    /// Bytes that each member has, where it has any.
+    pub len: usize,
+}
+
 /// The functions. A group is used by one thread at a time, and has one operation under way.
 #[repr(C)]
 pub struct Table {
@@ -77,6 +105,13 @@ pub struct Table {
         data: *mut u8,
         count: usize,
     ) -> c_int,
+    /// The most bytes that each member may have for [`Table::together`]; 0: these members can do
+    /// nothing so. Asked once, after the first barrier: then all members are answered alike.
+    pub room: unsafe extern "C" fn(group: *mut c_void) -> usize,
+    /// Does something together with the others by memory that all share, as far as it can be done
+    /// at once. [`ENDED`], [`ENDED_WITH_NEWS`] or [`FAILED`]; [`LATER`]: [`Table::wait`] follows,
+    /// until whose end the memory stays.
+    pub together: unsafe extern "C" fn(group: *mut c_void, what: *const Together) -> c_int,
     /// Waits for the end of what was begun, for at most `timeout_ns`.
     pub wait: unsafe extern "C" fn(group: *mut c_void, timeout_ns: u64) -> c_int,
     /// Why the last operation has failed, for people; valid until the next call.

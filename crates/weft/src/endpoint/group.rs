@@ -15,7 +15,7 @@ use crate::collective::order::MESSAGE_MAX;
 use crate::error::Error;
 use crate::group::cast::{self, Cast};
 use crate::group::ordered::{self, Ordered};
-use crate::group::{Outlet, Plan};
+use crate::group::{Outlet, Plan, Shared, Spans};
 
 /// After so many barriers that ended without one, there is a poll.
 const UNPOLLED_MAX: u32 = 16;
@@ -308,6 +308,33 @@ impl Endpoint {
         self.station.lock().groups.is_settled(slot)
     }
 
+    pub(crate) fn group_shared(&self, slot: usize) -> Option<Shared> {
+        let mut work = self.station.lock();
+        let EndpointWork { groups, device, .. } = &mut *work;
+        groups.shared(&mut **device, slot)
+    }
+
+    pub(crate) fn group_wake(&self, slot: usize, peers: &[PeerId]) {
+        let mut work = self.station.lock();
+        let EndpointWork { groups, device, .. } = &mut *work;
+        groups.wake(&mut **device, slot, peers);
+    }
+
+    /// As [`Endpoint::group_wait_for`], for what is under way on a group's slate.
+    pub(crate) fn group_shared_wait(
+        &self,
+        slot: usize,
+        shared: &mut Shared,
+        spans: &mut Spans<'_>,
+        timeout_ns: u64,
+    ) -> Result<bool, Error> {
+        let ended = self.wait_in_parts(timeout_ns, |work, now_ns| {
+            work.shared_ended(slot, shared, spans, now_ns)
+        });
+        self.station.lock().groups.awaits(slot, None);
+        ended.map_or(Ok(false), |result| result.map(|()| true))
+    }
+
     pub(crate) fn group_test(&self, slot: usize) -> Result<bool, Error> {
         let ended = self.station.lock().group_ended(slot, now_ns());
         ended.map_or(Ok(false), |result| result.map(|()| true))
@@ -496,6 +523,33 @@ impl EndpointWork {
         }
         self.progress(now_ns);
         self.groups.has_ended(slot)
+    }
+
+    /// The end of what is under way on a group's slate, before or after a round of progress.
+    fn shared_ended(
+        &mut self,
+        slot: usize,
+        shared: &mut Shared,
+        spans: &mut Spans<'_>,
+        now_ns: u64,
+    ) -> Option<Result<(), Error>> {
+        let mut over = |shared: &mut Shared| match shared.go_on(spans) {
+            Ok(false) => None,
+            Ok(true) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        };
+        if let Some(ended) = over(shared) {
+            return Some(ended);
+        }
+        self.progress(now_ns);
+        let mut ended = over(shared);
+        if ended.is_none() {
+            ended = self.groups.trouble(slot, shared).cloned().map(Err);
+        }
+        if ended.is_none() {
+            self.groups.awaits(slot, Some(shared.awaited()));
+        }
+        ended
     }
 
     /// The end of a barrier, if it has come, before or after a round of progress.

@@ -85,6 +85,11 @@ impl Run {
         self.node.iter().for_each(Node::close);
     }
 
+    /// How the members of this node meet, if there are others.
+    pub(super) fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+
     /// Whether the member waits in a barrier.
     #[inline]
     pub(super) fn is_inside(&self) -> bool {

@@ -23,6 +23,7 @@
 //! | `machine`, `gone` | what such a machine is; which members it has lost |
 //! | `farewell` | what members tell each other of who has left or is gone |
 //! | `quarrel` | which of two members that have lost each other stays |
+//! | `shared` | small collective operations of the members of one node, by memory that they share |
 //! | `seat` | a group apart from its endpoint, and waits in parts, for boundaries |
 //! | `table` | the groups of an endpoint |
 
@@ -42,6 +43,7 @@ mod part;
 mod patience;
 pub(crate) mod quarrel;
 mod seat;
+mod shared;
 mod table;
 mod team;
 mod trial;
@@ -51,6 +53,7 @@ use weft_wire::PeerId;
 pub use crate::collective::order::Delivery;
 pub use choose::{Way, WayError, by_node};
 pub use seat::{Broadcast, Seat};
+pub use shared::{LOOKS, Shared, SharedOp, Spans, Started};
 pub(crate) use table::Groups;
 pub(crate) use team::Outlet;
 

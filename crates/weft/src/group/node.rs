@@ -7,7 +7,8 @@
 //! The first member makes the board and gives it to the others. Where it cannot, for they share no
 //! memory, it says so, and datagrams go instead.
 
-use weft_ring::Board;
+use weft_ring::{Board, Slate};
+use weft_wire::PeerId;
 
 use super::heading::kind;
 use super::part::{Count, Part, Word, datagram, what};
@@ -47,6 +48,23 @@ impl Node {
         let first = ranks[0] == team.rank;
         let pair = alone && ranks.len() == 2;
         Some(Node { part, means: Means::Awaited, first, alone, pair, owed: false, over: 0 })
+    }
+
+    /// The slate of the group's members, where all of them meet here, on a board that has one.
+    pub(super) fn slate(&self, rank: u32) -> Option<Slate> {
+        match &self.means {
+            Means::Board(board) if self.alone => {
+                board.slate(rank as usize, self.part.peers.len()).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// Wakes members that sleep, for something on the board.
+    pub(super) fn wake(&self, peers: &[PeerId], out: &mut Outlet<'_>) {
+        if !out.device.ring(peers) && !self.first {
+            self.say(what::RING, 0, out);
+        }
     }
 
     /// Makes the board, if this process is to make it.

@@ -15,6 +15,7 @@ use super::machine::Machine;
 use super::ordered::{self, Ordered};
 use super::part::{Count, Word, body};
 use super::quarrel::Quarrels;
+use super::shared::Awaited;
 use super::team::{Outlet, Team};
 use crate::device::Device;
 use crate::error::Error;
@@ -32,6 +33,8 @@ pub(crate) struct Member {
     pub(super) quarrels: Quarrels,
     /// Others have found this process gone.
     pub(super) outcast: Option<Error>,
+    /// What is waited for on the slate.
+    pub(super) awaited: Option<Awaited>,
 }
 
 /// What has come for groups, and was not taken.
@@ -153,9 +156,9 @@ impl Groups {
             (cast::KIND, Box::new(Cast::new(rank, size)) as Box<dyn Machine>),
             (ordered::KIND, Box::new(Ordered::new(rank, size, device.silence_ns()))),
         ]);
-        let (lost, left, outcast) = (Gone::new(size), Vec::new(), None);
+        let (lost, left, outcast, awaited) = (Gone::new(size), Vec::new(), None, None);
         let quarrels = Quarrels::new(rank, size);
-        let member = Member { team, barrier, machines, lost, left, quarrels, outcast };
+        let member = Member { team, barrier, machines, lost, left, quarrels, outcast, awaited };
         let member = Some(Box::new(member));
         let slot = match self.members.iter().position(Option::is_none) {
             Some(free) => {
@@ -300,7 +303,11 @@ impl Groups {
 
     /// Whether [`Groups::look`] would find something: for who is about to sleep.
     pub(crate) fn has_news(&mut self) -> bool {
-        self.looking && self.members.iter_mut().flatten().any(|m| m.barrier.has_news())
+        let mut members = self.members.iter_mut().flatten();
+        members.any(|member| {
+            let on_slate = member.awaited.as_mut().is_some_and(Awaited::is_there);
+            on_slate || self.looking && member.barrier.has_news()
+        })
     }
 
     /// Whether it is known by what a group's further barriers go.

@@ -16,6 +16,15 @@ use crate::error::Error;
 /// Most boards of one peer that are kept for groups that are not made here yet.
 const MAX_BOARDS: usize = 64;
 
+/// Most members for which a board has a slate. With more of them, those who look at all of it have
+/// much to look at.
+const SLATE_MEMBERS: usize = 64;
+
+/// Bytes of a board for so many members.
+fn len(members: usize) -> usize {
+    if members <= SLATE_MEMBERS { Board::len_with_slate(members) } else { Board::LEN }
+}
+
 /// A board that this process has made.
 pub(super) struct Lent {
     group: u64,
@@ -26,7 +35,7 @@ pub(super) struct Lent {
 
 /// Maps a board.
 fn attach(fd: BorrowedFd<'_>) -> Result<Board, String> {
-    let mapping = Mapping::new(fd, Board::LEN).map_err(|e| e.to_string())?;
+    let mapping = Mapping::whole(fd, len(SLATE_MEMBERS)).map_err(|e| e.to_string())?;
     let memory = Memory::new(Arc::new(mapping)).map_err(|e| e.to_string())?;
     Board::new(memory).map_err(|e| e.to_string())
 }
@@ -52,7 +61,8 @@ impl Shm {
         if let Some(stranger) = peers.iter().find(|&&peer| self.at(peer).is_none()) {
             return Err(Error::UnknownPeer { peer: *stranger });
         }
-        let fd = mem::memfd("weft-board", Board::LEN)
+        // It takes memory only where something is shown.
+        let fd = mem::memfd("weft-board", len(peers.len() + 1))
             .map_err(|e| Error::system("making a group's board", &e))?;
         let board = attach(fd.as_fd()).map_err(|e| Error::os("making a group's board", e))?;
         self.lent.push(Lent { group, fd, waiting: peers.to_vec() });

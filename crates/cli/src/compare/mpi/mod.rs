@@ -23,7 +23,7 @@ use super::Args;
 use super::contender::{Contender, Means, Plan, Reach};
 use super::rounds::Outcome;
 use crate::CliError;
-use crate::mpi::{Brand, Preload, Provider, crowds};
+use crate::mpi::{Brand, Preload, Provider, collectives_by_weft};
 use cells::Cell;
 use wish::Wish;
 use work::Kernel;
@@ -134,8 +134,9 @@ impl Programs<'_> {
                 _ => Preload::find(args.provider.as_deref()),
             };
             // As `weft mpirun` does.
-            let crowded = place.nodes == 1 && crowds(place.ranks) && preload.is_some();
-            let collectives = provider.is_some() && (side == Side::Collectives || crowded);
+            let shared = place.nodes == 1 && collectives_by_weft(place.ranks);
+            let by_weft = shared && preload.is_some();
+            let collectives = provider.is_some() && (side == Side::Collectives || by_weft);
             let run = MpiRun {
                 install: mpi.install.clone(),
                 program: self.program.to_path_buf(),
