@@ -11,6 +11,7 @@ mod links;
 mod long_frames;
 mod mpi;
 mod mpi_asleep;
+mod mpi_attended;
 mod mpi_collectives;
 mod mpi_programs;
 mod mpi_refused;

@@ -10,6 +10,8 @@
 //! the receive is there, and is then placed once.
 
 #[cfg(test)]
+mod attended_tests;
+#[cfg(test)]
 mod bounds_tests;
 mod collective;
 mod door;
@@ -253,11 +255,12 @@ impl Endpoint {
     ) -> Result<Option<Request>, Error> {
         let peer = PeerId(peer);
         let mut work = self.station.lock();
-        work.sends(buf.len());
-        Ok(match work.send(peer, envelope, Outgoing::Kept(buf, Until::Free))? {
+        let sent = match work.send(peer, envelope, Outgoing::Kept(buf, Until::Free))? {
             Started::Ended => None,
             Started::Slot(slot) => Some(request(&mut work, slot)),
-        })
+        };
+        work.has_sent(buf.len());
+        Ok(sent)
     }
 
     /// Starts to receive a message of a kind into memory that stays valid by its [`Buf`].
@@ -278,9 +281,11 @@ impl Endpoint {
             let keep = || loans.read(bytes);
             let outgoing = Outgoing::Borrowed(bytes, &keep);
             let mut work = self.station.lock();
-            work.sends(bytes.len());
             match work.send(PeerId(peer), &envelope, outgoing)? {
-                Started::Ended => Ok(()),
+                Started::Ended => {
+                    work.has_sent(bytes.len());
+                    Ok(())
+                }
                 Started::Slot(slot) => {
                     let request = request(&mut work, slot);
                     drop(work);

@@ -139,8 +139,9 @@ impl Turn<'_> {
     /// [`Error::PeerDead`], [`Error::PeerClosed`], [`Error::UnknownPeer`].
     #[inline]
     pub fn inject(&mut self, peer: u32, envelope: &Envelope, bytes: &[u8]) -> Result<(), Error> {
-        self.work.sends(bytes.len());
-        self.work.send_copy(PeerId(peer), envelope, bytes)
+        self.work.send_copy(PeerId(peer), envelope, bytes)?;
+        self.work.has_sent(bytes.len());
+        Ok(())
     }
 
     /// Starts to send `buf`.
@@ -171,14 +172,15 @@ impl Turn<'_> {
         until: Until,
         cookie: Option<Cookie>,
     ) -> Result<Sent, Error> {
-        self.work.sends(buf.len());
-        match self.work.send(PeerId(peer), envelope, Outgoing::Kept(buf, until))? {
-            Started::Ended => Ok(Sent::Ended),
+        let sent = match self.work.send(PeerId(peer), envelope, Outgoing::Kept(buf, until))? {
+            Started::Ended => Sent::Ended,
             Started::Slot(slot) => {
                 self.work.entrust(slot, cookie);
-                Ok(Sent::UnderWay)
+                Sent::UnderWay
             }
-        }
+        };
+        self.work.has_sent(buf.len());
+        Ok(sent)
     }
 
     /// Whether a message of `len` bytes to `peer` is long: its payload is fetched by the receiver.
@@ -329,8 +331,9 @@ impl Turn<'_> {
         along: Along,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
-        self.work.sends(from.len());
-        self.work.put(PeerId(peer), from, at, along, owner(cookie))
+        self.work.put(PeerId(peer), from, at, along, owner(cookie))?;
+        self.work.has_sent(from.len());
+        Ok(())
     }
 
     /// Whether [`Turn::put`] of `len` bytes copies them, so that they may change once it returns.
@@ -351,8 +354,9 @@ impl Turn<'_> {
         share: Option<Share>,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
-        self.work.sends(into.len());
-        self.work.get(PeerId(peer), into, at, share, owner(cookie))
+        self.work.get(PeerId(peer), into, at, share, owner(cookie))?;
+        self.work.has_sent(0);
+        Ok(())
     }
 
     /// Starts an atomic operation on a peer's memory. The operands may be used again at once.
@@ -367,8 +371,9 @@ impl Turn<'_> {
         along: Along,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
-        self.work.sends(0);
-        self.work.atomic(PeerId(peer), atomic, at, along, owner(cookie))
+        self.work.atomic(PeerId(peer), atomic, at, along, owner(cookie))?;
+        self.work.has_sent(0);
+        Ok(())
     }
 
     /// Tells from now on of every use of the windows, or of those with a word only.

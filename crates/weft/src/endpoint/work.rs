@@ -394,17 +394,18 @@ impl EndpointWork {
         did
     }
 
-    /// The program is about to send one more message. Who only sends looks after acknowledgements,
-    /// credits and connections that way.
+    /// The program has sent one more message. Who only sends looks after acknowledgements, credits
+    /// and connections that way. Not before the message: what a poll costs now and then is none of
+    /// its time.
     #[inline]
-    pub(super) fn sends(&mut self, len: usize) {
+    pub(super) fn has_sent(&mut self, len: usize) {
+        self.sent += 1;
         // Within a node nothing of that waits for a poll, but what found no room.
-        let due = self.sent >= SENDS_PER_POLL || self.sent > 0 && len > SMALL;
+        let due = self.sent >= SENDS_PER_POLL || self.sent > 1 && len > SMALL;
         if self.timed && due || !self.queues.is_empty() {
             // Who sends now and then polls too rarely for a time of some calls ago.
             self.progress(now_ns());
         }
-        self.sent += 1;
     }
 
     /// Sends wait now, or no longer: the tender tries them if the program does not.
