@@ -39,7 +39,7 @@ pub struct Attention {
 
 /// See [`Attention::unattended_ns`]; so long for each rank that shares a core, up to the other:
 /// where cores are not free, who does not poll most likely waits for one.
-const UNATTENDED_NS: u64 = 5_000_000;
+const UNATTENDED_NS: u64 = 2_000_000;
 const UNATTENDED_MAX_NS: u64 = 20_000_000;
 
 impl Attention {

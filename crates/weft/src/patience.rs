@@ -63,6 +63,8 @@ pub(crate) struct Patience {
     ranks_per_core: u64,
     /// Waits that are still not to spin because a yield let somebody else run.
     crowded: u32,
+    /// Whether the last yield let somebody else run.
+    displaced: bool,
     /// How many they will be the next time.
     next_crowded: u32,
     /// Whether this wait is one where cores are not free, and since which of its rounds and how
@@ -90,6 +92,7 @@ impl Patience {
             spin_ns,
             ranks_per_core: per_core(ranks, cores),
             crowded: 0,
+            displaced: false,
             next_crowded: CROWDED_WAITS.0,
             in_crowd: false,
             crowd_round: 0,
@@ -212,12 +215,14 @@ impl Patience {
         took_ns > YIELD_LONG_NS
     }
 
-    /// Learns from a yield: whether somebody else ran.
+    /// Learns from a yield: whether somebody else ran. Once says little: that may have been a
+    /// moment's work, as a tender's is.
     pub(crate) fn yielded(&mut self, crowded: bool) {
-        if crowded {
+        let again = std::mem::replace(&mut self.displaced, crowded);
+        if crowded && again {
             self.crowded = self.next_crowded;
             self.next_crowded = (self.next_crowded * 4).min(CROWDED_WAITS.1);
-        } else {
+        } else if !crowded {
             self.next_crowded = CROWDED_WAITS.0;
         }
     }
@@ -247,6 +252,8 @@ mod tests {
         assert_eq!(p.next(0, 1_000, 1_000), Next::Spin);
         assert_eq!(p.next(1, 6_000, 6_000), Next::Yield);
         p.yielded(true);
+        assert_eq!(p.next(2, 7_000, 1_000), Next::Spin, "that may have been a moment's work");
+        p.yielded(true);
         assert_eq!(p.next(2, 9_000, 3_000), Next::Yield);
         assert_eq!(p.next(3, 9_000 + TURNS_NS, 0), Next::Yield);
         assert_eq!(p.next(5, 9_000 + TURNS_NS, 0), Next::Sleep);
@@ -255,6 +262,7 @@ mod tests {
     #[test]
     fn yields_to_others_make_more_and_more_waits_give_way_at_once() {
         let mut p = Patience::new(SPIN_NS, 2, 2);
+        p.yielded(true);
         for waits in [4, 16, 64, 256, 256] {
             p.yielded(true);
             for _ in 0..waits {
@@ -264,6 +272,7 @@ mod tests {
             assert_eq!(p.next(0, 0, 0), Next::Spin);
         }
         p.yielded(false);
+        p.yielded(true);
         p.yielded(true);
         assert_eq!((0..5).filter(|_| p.next(0, 0, 0) != Next::Spin).count(), 4);
     }

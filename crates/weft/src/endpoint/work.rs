@@ -398,7 +398,9 @@ impl EndpointWork {
     /// credits and connections that way.
     #[inline]
     pub(super) fn sends(&mut self, len: usize) {
-        if self.sent >= SENDS_PER_POLL || self.sent > 0 && len > SMALL {
+        // Within a node nothing of that waits for a poll, but what found no room.
+        let due = self.sent >= SENDS_PER_POLL || self.sent > 0 && len > SMALL;
+        if self.timed && due || !self.queues.is_empty() {
             // Who sends now and then polls too rarely for a time of some calls ago.
             self.progress(now_ns());
         }
