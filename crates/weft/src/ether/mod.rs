@@ -30,8 +30,12 @@ use links::Links;
 use signs::Signs;
 use transfers::Transfers;
 
-/// Bursts sent in one go before arrivals are looked at.
-const BURSTS_PER_ROUND: usize = 8;
+/// Bursts sent in one go before arrivals are looked at: so few of large messages ...
+const BYTES_PER_ROUND: usize = 512 * 1024;
+/// ... and so many of what is short. With many ranks on a core a round is all that a turn on it
+/// has, and the next one may be a tenth of a second away: what many peers wait for must not be
+/// handed out in morsels.
+const BURSTS_PER_ROUND: usize = 128;
 
 /// Once in so many ns a lone message is sent by the clock, so that its acknowledgements measure the
 /// round trip; the others do not wait for the clock.
@@ -45,7 +49,7 @@ const POLLS_PER_LOOK: u32 = 8;
 const CALL_AFTER_NS: u64 = 20_000_000;
 
 /// Peers called in one poll at most.
-const CALLS_PER_POLL: usize = 16;
+const CALLS_PER_POLL: usize = 64;
 
 /// With more peers than this, none is called unless somebody waits for it: each would cost a ping
 /// now and then.
@@ -156,13 +160,18 @@ impl Ether {
         {
             attention.done(Due::Held);
         }
+        let mut bytes = 0;
         for _ in 0..BURSTS_PER_ROUND {
             match self.engine.transmit(now, &mut self.transfers, &mut self.burst) {
                 Some(link) => {
                     let (engine, burst) = (&mut self.engine, &mut self.burst);
+                    bytes += burst.bytes().len() + burst.tail().map_or(0, |tail| tail.len);
                     self.links.send(engine, now, link, burst, &self.transfers);
                 }
                 None => return false,
+            }
+            if bytes >= BYTES_PER_ROUND {
+                break;
             }
         }
         true
