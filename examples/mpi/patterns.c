@@ -365,13 +365,19 @@ static int neighbours_came(int bytes)
     return holds(in, bytes, left()) && holds(in + bytes, bytes, right());
 }
 
-/* The neighbour on the left sends its second piece to its right one. */
+/*
+ * The neighbour on the left sends its second piece to its right one. Of two ranks each is both of
+ * the other's neighbours, and which piece is which libraries see differently.
+ */
 static int neighbours_pieces_came(int bytes)
 {
-    for (int i = 0; i < bytes; i++)
-        if (in[i] != byte_of(left(), bytes + i) || in[bytes + i] != byte_of(right(), i))
-            return 0;
-    return 1;
+    int straight = 1, crossed = ranks == 2;
+
+    for (int i = 0; i < bytes; i++) {
+        straight &= in[i] == byte_of(left(), bytes + i) && in[bytes + i] == byte_of(right(), i);
+        crossed &= in[i] == byte_of(left(), i) && in[bytes + i] == byte_of(right(), bytes + i);
+    }
+    return straight || crossed;
 }
 
 /*

@@ -78,7 +78,8 @@ impl Timer {
         // At 0 it would never be.
         let (once, at) = (timespec(0), timespec(at_ns.max(1)));
         let when = Itimerspec { it_interval: once, it_value: at };
-        // A time that the kernel does not take is no error of the caller's: the tender's tick comes.
+        // A time that the kernel does not take is no error of the caller's: the tender's tick
+        // comes.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &when);
     }
 

@@ -1,10 +1,10 @@
-//! What a call of the program leaves to the tender when it returns, told without a lock: what is due
-//! and when, and whether the program looks after things itself.
+//! What a call of the program leaves to the tender when it returns, told without a lock: what is
+//! due and when, and whether the program looks after things itself.
 //!
-//! No later call may be needed for what was begun: a program may compute for as long as it likes. So
-//! there is a timer, which wakes the tender: at the time when something is due, and otherwise when
-//! nobody has polled for a while. Who polls over and over puts it off now and then, so that it never
-//! rings.
+//! No later call may be needed for what was begun: a program may compute for as long as it likes.
+//! So there is a timer, which wakes the tender: at the time when something is due, and otherwise
+//! when nobody has polled for a while. Who polls over and over puts it off now and then, so that it
+//! never rings.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -338,8 +338,14 @@ impl Live {
         self.turn(|turn, state| {
             state.lookout.progressed();
             let did = turn.progress_within(looks);
-            turn.occurrences(|occurrence| self.tell(bound, state, occurrence)) || did
+            self.tell_all(turn, bound, state) || did
         })
+    }
+
+    /// Tells what has happened; `true` if something has.
+    #[inline]
+    pub fn tell_all(&self, turn: &mut Turn<'_>, bound: &Bound, state: &mut State) -> bool {
+        turn.occurrences(|occurrence| self.tell(bound, state, occurrence))
     }
 
     /// Makes progress; whether there is something that nobody has taken out of its queues.

@@ -148,6 +148,8 @@ impl Ep {
             let peer = state.peer(message.number)?;
             state.lookout.sent();
             let cookie = Some(Cookie { context, mark: mark.0 });
+            // What has ended before is told before.
+            self.live.tell_all(turn, bound, state);
             let sent = if self.ends_early {
                 turn.send(peer, &envelope, buf, cookie)
             } else {

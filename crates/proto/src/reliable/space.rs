@@ -51,8 +51,8 @@ pub(crate) struct Space {
     received: RangeSet,
     /// Numbers below this are taken as received.
     floor: u64,
-    /// When the highest number came, where that is known.
-    highest_at: Option<Instant>,
+    /// When the highest number came; 0 where that is not known.
+    highest_at: Instant,
     /// Packets that want an acknowledgement and have not had one.
     pending: u32,
     /// An acknowledgement shall go out at once.
@@ -109,7 +109,7 @@ impl Space {
             self.floor = floor;
         }
         if first >= expected {
-            self.highest_at = Some(now);
+            self.highest_at = now;
         }
         if !wants {
             return self.due;
@@ -130,7 +130,7 @@ impl Space {
     /// The packets that were noted last may have come long before they were looked at.
     #[inline]
     pub fn came_unseen(&mut self) {
-        self.highest_at = None;
+        self.highest_at = Instant(0);
     }
 
     /// Makes an acknowledgement due whose time has come.
@@ -170,11 +170,9 @@ impl Space {
         now: Option<Instant>,
     ) -> (Option<u32>, impl Iterator<Item = (u64, u64)> + '_) {
         self.settle();
-        let since = |(now, at): (Instant, Instant)| now.since(at).min(u64::from(u32::MAX)) as u32;
-        (
-            now.zip(self.highest_at).map(since),
-            self.received.iter().rev().map(|r| (r.start, r.end - 1)),
-        )
+        let known = now.filter(|_| self.highest_at != Instant(0));
+        let since = |now: Instant| now.since(self.highest_at).min(u64::from(u32::MAX)) as u32;
+        (known.map(since), self.received.iter().rev().map(|r| (r.start, r.end - 1)))
     }
 
     fn settle(&mut self) {

@@ -278,13 +278,23 @@ impl Shm {
             say(&guest.socket, &Packet::Refuse(Refusal::Key), &[]);
             return;
         }
+        let inbox = match Inbox::new(self.options.geometry) {
+            Ok(inbox) => inbox,
+            // Another try would find no more, and so on for ever.
+            Err(why) => {
+                say(&guest.socket, &Packet::Refuse(Refusal::Short), &[]);
+                if let Some(at) = self.peers.iter().position(|p| same_process(&p.address, &address))
+                {
+                    self.bury(at, &why.to_string());
+                }
+                return tracing::warn!("{address} cannot be joined: {why}");
+            }
+        };
         // Who has ended meanwhile may have sent something before that, and hears no WELCOME.
         let life = self.watch_life(&guest.socket);
         let ended = life.is_err();
         let socket = (guest.socket, guest.token, life.unwrap_or_default());
-        let line = Inbox::new(self.options.geometry)
-            .map_err(|e| e.to_string())
-            .and_then(|inbox| self.line(socket, (inbox, false), terms, &fds));
+        let line = self.line(socket, (inbox, false), terms, &fds);
         let (mut line, memory) = match line {
             Ok(line) => line,
             Err(why) => return tracing::warn!("{address} cannot be joined: {why}"),

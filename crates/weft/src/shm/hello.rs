@@ -47,15 +47,18 @@ pub(super) enum Refusal {
     Version,
     /// It belongs to another user.
     User,
+    /// It has no files or memory left for a connection.
+    Short,
 }
 
-const REFUSALS: [Refusal; 6] = [
+const REFUSALS: [Refusal; 7] = [
     Refusal::Other,
     Refusal::Key,
     Refusal::Crossed,
     Refusal::Closing,
     Refusal::Version,
     Refusal::User,
+    Refusal::Short,
 ];
 
 impl Refusal {
@@ -72,6 +75,10 @@ impl Refusal {
             Refusal::Version => {
                 Some("it runs another version of Weft: use the same on all processes")
             }
+            Refusal::Short => Some(
+                "it has no files or memory left for a connection: raise its limit of open files \
+                 (`ulimit -n`)",
+            ),
             Refusal::User => {
                 Some("it belongs to another user: run all processes of a job as one user")
             }
