@@ -145,6 +145,8 @@ impl Peer {
         // A lone message goes before what is said beside it, so that its receiver is not kept.
         let lone = self.out.has_lone_message()
             && self.out.waiting_bytes() + HEADER_LEN <= self.paths[at].mtu;
+        // Who has said goodbye says what has come with each frame, but sends none for that alone.
+        let has_words = self.flow.due || self.spaces.iter().any(|s| s.is_pending());
         let mut first = true;
         while let Some(max) = frame_room(&self.paths[at], hub, burst) {
             let begun = !burst.is_empty();
@@ -155,8 +157,9 @@ impl Peer {
             let Hub { pieces, counters, .. } = &mut *hub;
             let content = self.out.fill(&mut w, fresh, pieces, &mut counters.retransmits);
             flow |= first && lone && self.words(hub, Some(now), &mut w);
+            let idle = content.is_none() && !(first && has_words);
             first = false;
-            if w.is_empty() {
+            if w.is_empty() || idle {
                 break;
             }
             // A burst's frames have one length: a little padding lets the next one follow.
