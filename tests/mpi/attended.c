@@ -1,6 +1,6 @@
 /*
  * What a rank has begun goes on while it computes: no later call of its own is needed. A rank that
- * computes here computes until the other one says, by a file, that all has come; were a call needed,
+ * computes here does so until the other one says, by a file, that all has come; were a call needed,
  * that would be for ever, and a limit ends it.
  *
  *   mpicc -O2 attended.c -o attended && mpiexec -n 2 ./attended DIRECTORY [KIND...]
