@@ -80,6 +80,9 @@ pub struct Config {
     pub hello_first_ns: u64,
     /// Longest pause between two hellos.
     pub hello_max_ns: u64,
+    /// Least time between the second hellos to two peers: with many peers all pauses are longer, up
+    /// to four times the longest otherwise.
+    pub hello_spread_ns: u64,
     /// A peer that answers no hello for so long is given up. Long, for it may start late.
     pub hello_limit_ns: u64,
 
@@ -164,6 +167,7 @@ impl Default for Config {
             suspect_after: 3,
             hello_first_ns: 2 * MS,
             hello_max_ns: 250 * MS,
+            hello_spread_ns: MS,
             hello_limit_ns: 10_000 * MS,
             keep_alive_ns: 1_000 * MS,
             ping_spread_ns: 20 * MS,

@@ -72,6 +72,10 @@ pub(crate) struct Hub {
     pub lone: Option<Lone>,
     /// When nobody looked for frames.
     pub absence: Absence,
+    /// Whether frames may have come that were not handed over yet.
+    pub unread: bool,
+    /// Peers that were called, or have called, and have not ended.
+    pub met: usize,
     /// State of [`Hub::random`].
     seed: u64,
     /// The peer whose burst was given out last.
@@ -151,6 +155,8 @@ impl Hub {
             reserved: None,
             lone: None,
             absence: Absence::default(),
+            unread: false,
+            met: 0,
             seed: seed ^ me.nonce ^ me.node.rotate_left(32) ^ u64::from(me.port),
             last_sent: None,
         }

@@ -188,16 +188,19 @@ impl Engine {
     }
 
     /// The owner looks for frames now. Who says so each time, and when it has [found
-    /// none](Engine::found_none), has its absences left out of the round trip.
+    /// none](Engine::found_none), has its absences left out of the round trip, and takes nobody
+    /// for silent whose answer it has not read yet.
     #[inline]
     pub fn looks(&mut self, now: Instant) {
         self.hub.absence.looks(now);
+        self.hub.unread = true;
     }
 
     /// All frames that had come have been read.
     #[inline]
     pub fn found_none(&mut self) {
         self.hub.absence.is_over();
+        self.hub.unread = false;
     }
 
     /// Whether another message follows in the frame that was received last, `frame`.

@@ -16,6 +16,7 @@ impl Peer {
             return;
         }
         hub.open -= usize::from(self.state == State::Open);
+        hub.met -= usize::from(self.state != State::Idle);
         self.state = State::Ended(why);
         let peer = self.id;
         let sent = hub.transfers.iter().filter(|(_, t)| t.peer == peer);

@@ -47,6 +47,7 @@ impl Peer {
         if self.state == State::Idle {
             self.state = State::Greeting;
             self.greeting.since = now;
+            hub.met += 1;
         }
         self.greeting.pause = first_pause(hub);
         self.greeting.rounds_open = 0;
@@ -75,7 +76,7 @@ impl Peer {
         g.rounds += 1;
         g.rounds_open += u32::from(!searching);
         let (round, pause) = (g.rounds, g.pause);
-        g.pause = (pause * 2).min(hub.config.hello_max_ns);
+        g.pause = (pause * 2).min(hub.config.hello_max_ns.max(pause));
         // Many processes start together and look for many peers each: were all to try again in
         // step, the same hellos would overflow the same buffers round after round.
         let spread = hub.random() % (pause + 1);
@@ -85,7 +86,7 @@ impl Peer {
         let mut missing = false;
         for (at, link) in hub.links.iter().enumerate() {
             let id = LinkId(at as u8);
-            if !link.up || self.paths.iter().any(|p| p.link == id && p.up && !p.suspect) {
+            if !link.up || self.paths.iter().any(|p| p.link == id && p.up) {
                 continue;
             }
             missing = true;
@@ -153,14 +154,16 @@ impl Peer {
         self.out.grant(u64::from(hello.messages), hello.bytes);
         self.heard(now, link);
         if self.state != State::Open {
-            self.state = State::Open;
             hub.open += 1;
-            if hello.reply {
+            if self.state == State::Greeting {
                 let took = now.since(self.greeting.since);
                 hub.hello_ns = (3 * hub.hello_ns + took) / 4;
+            } else {
+                hub.met += 1;
             }
             self.greeting.pause = first_pause(hub);
             self.greeting.next_at = Some(now.plus(self.greeting.pause));
+            self.state = State::Open;
             self.life_start(hub, now);
         }
         self.open_path(hub, link, from, hello.mtu as usize);
@@ -243,11 +246,12 @@ impl Peer {
     }
 }
 
-/// The pause after the first hello: longer where the others were seen to take their time, for they
-/// wait for their processors. Who is not there yet has no say in it.
+/// The pause after the first hello: longer with many peers, and where others were seen to take
+/// their time, for they wait for their processors, and each hello more has to wait as well.
 fn first_pause(hub: &Hub) -> u64 {
-    let Config { hello_first_ns, hello_max_ns, .. } = hub.config;
-    (2 * hub.hello_ns).min(hello_max_ns / 4).max(hello_first_ns)
+    let Config { hello_first_ns, hello_max_ns, hello_spread_ns, .. } = hub.config;
+    let late = (2 * hub.hello_ns).min(hello_max_ns);
+    late.max(hello_first_ns).max(hub.met as u64 * hello_spread_ns).min(4 * hello_max_ns)
 }
 
 /// A peer cannot make our frames smaller than this.

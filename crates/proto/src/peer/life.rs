@@ -52,6 +52,11 @@ impl Peer {
         if self.life.next_at > now {
             return;
         }
+        if hub.unread {
+            // Its answer may be among what has come.
+            self.life.next_at = now.plus(interval(hub, 1) / 4);
+            return;
+        }
         let (silent, pause) = (now.since(self.life.heard), interval(hub, self.life.pings));
         if silent < pause {
             self.life.next_at = self.life.heard.plus(pause);
@@ -112,6 +117,7 @@ impl Peer {
     fn path_timer(&mut self, hub: &mut Hub, now: Instant, at: usize) {
         let path = &mut self.paths[at];
         let is_over = |time: Option<Instant>| time.is_some_and(|t| t <= now);
+        let heard = now.since(self.life.heard) < hub.config.keep_alive_ns;
         if is_over(path.pause_until) {
             path.pause_until = None;
             self.wake(hub);
@@ -125,7 +131,9 @@ impl Peer {
         }
         let path = &mut self.paths[at];
         if is_over(path.retry_at) {
-            path.retry_at = (path.suspect && path.up).then(|| now.plus(hub.config.pto_max_ns));
+            // A peer that is silent altogether has its pings.
+            let pause = if heard { hub.config.pto_max_ns } else { hub.config.keep_alive_ns };
+            path.retry_at = (path.suspect && path.up).then(|| now.plus(pause));
             path.ping |= path.suspect;
             self.wake(hub);
         }
@@ -133,11 +141,14 @@ impl Peer {
         if !is_over(path.sender.deadline(&hub.config)) {
             return;
         }
+        let asked = path.sender.needed == 0;
         match path.sender.on_timer(now, &hub.config, &mut hub.lost) {
             Some(sum) => {
                 hub.counters.frames_lost += sum.lost;
                 self.on_loss(hub, now, at, sum.lost_bytes);
             }
+            // It was only asked, and most likely has something else to do.
+            None if asked => hub.counters.probe_timeouts += 1,
             None => {
                 hub.counters.probe_timeouts += 1;
                 path.extra = 2;

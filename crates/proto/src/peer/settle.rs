@@ -80,8 +80,8 @@ impl Peer {
         if sum.large_arrived {
             path.doubts = 0;
         } else if sum.large_lost && path.is_proof(&hub.config) {
-            path.doubts += 1;
-            if path.doubts >= hub.config.doubt_after && path.mtu > base {
+            path.doubts = path.doubts.saturating_add(1);
+            if u32::from(path.doubts) >= hub.config.doubt_after && path.mtu > base {
                 path.set_mtu(base);
                 path.search.restart(base);
                 hub.ways.blocked(path.link, self.address.node);

@@ -21,7 +21,7 @@ pub(crate) struct Path {
     /// The largest frame that is known to pass.
     passes: u32,
     /// Times in a row that large frames were lost and smaller ones arrived.
-    pub doubts: u32,
+    pub doubts: u8,
     pub search: MtuSearch,
     /// Whether our link is up.
     pub up: bool,

@@ -46,7 +46,7 @@ pub(crate) struct Sender {
     /// Packets on the way that want an acknowledgement.
     flying: u32,
     /// How many of them somebody waits for: all but pings and tries of sizes.
-    needed: u32,
+    pub needed: u32,
     largest_acked: Option<u64>,
     /// Later packets that must be acknowledged before one counts as lost, as learnt.
     reorder: u32,
@@ -280,6 +280,10 @@ impl Sender {
         }
         self.timeouts += 1;
         self.last_sent_at = now;
+        if self.needed == 0 {
+            self.give_up_all(lost);
+            return None;
+        }
         self.gave_up_large |= self.give_up(2, lost) > config.base_mtu;
         None
     }

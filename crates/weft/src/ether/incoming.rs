@@ -108,6 +108,7 @@ impl Ether {
     #[inline]
     pub(super) fn next_event(&mut self) -> bool {
         if self.waits_for_receive() {
+            self.unread = true;
             return false;
         }
         let expects = self.engine.expects_bulk();
@@ -128,9 +129,8 @@ impl Ether {
             // No frame is taken that is not read to its end here: what the caller does next would
             // drop it, and it would have to come again.
             let (engine, now) = (&mut self.engine, &mut self.now);
-            if frames >= FRAMES_PER_ROUND
-                || !self.links.next_frame(engine, now, expects, frames == 0)
-            {
+            self.unread = frames >= FRAMES_PER_ROUND;
+            if self.unread || !self.links.next_frame(engine, now, expects, frames == 0) {
                 return false;
             }
             frames += 1;

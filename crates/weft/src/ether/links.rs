@@ -21,6 +21,9 @@ const COSTLY_POLL_NS: u64 = 20_000;
 /// answer, an acknowledgement, the rest.
 const WARM_NS: u64 = 200_000;
 
+/// So many frames in a row are taken from one link before another is asked.
+const ROW_MAX: u32 = 32;
+
 /// See the module's page.
 pub(super) struct Links {
     links: Vec<Box<dyn Link>>,
@@ -31,6 +34,8 @@ pub(super) struct Links {
     up: Vec<bool>,
     /// The link that is asked first in the next round.
     turn: usize,
+    /// Frames in a row that came over one link.
+    row: u32,
     /// The link of the current frame.
     current: Option<usize>,
     /// A link that was polled and has a frame, which nobody has seen yet.
@@ -57,6 +62,7 @@ impl Links {
             options: Some((options, wrappers)),
             up: Vec::new(),
             turn: 0,
+            row: 0,
             current: None,
             found: None,
             still_ns: (u64::MAX, 0),
@@ -244,7 +250,12 @@ impl Links {
         let found = self.found.take();
         debug_assert!(last.is_none() || found.is_none(), "a frame is found in an idle poll");
         let last = last.or(found);
-        let first = last.unwrap_or(self.turn);
+        // But not for ever: what comes over another link may be what everybody waits for.
+        self.row = if last.is_some() { self.row + 1 } else { 0 };
+        let turned = self.row >= ROW_MAX && found.is_none();
+        self.row = if turned { 0 } else { self.row };
+        let first =
+            last.map_or(self.turn, |at| if turned { (at + 1) % self.links.len() } else { at });
         let count = self.links.len();
         for step in 0..count {
             let at = if first + step < count { first + step } else { first + step - count };

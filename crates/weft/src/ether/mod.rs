@@ -30,12 +30,15 @@ use links::Links;
 use signs::Signs;
 use transfers::Transfers;
 
-/// Bursts sent in one go before arrivals are looked at: so few of large messages ...
+/// What is sent in one go before arrivals are looked at: so many bytes of large messages ...
 const BYTES_PER_ROUND: usize = 512 * 1024;
-/// ... and so many of what is short. With many ranks on a core a round is all that a turn on it
-/// has, and the next one may be a tenth of a second away: what many peers wait for must not be
+/// ... and so many bursts of what is short. With many ranks on a core a round is all that a turn on
+/// it has, and the next one may be a tenth of a second away: what many peers wait for must not be
 /// handed out in morsels.
 const BURSTS_PER_ROUND: usize = 128;
+
+/// Rounds of arrivals in one poll, while more have come.
+const ROUNDS_PER_POLL: usize = 8;
 
 /// Once in so many ns a lone message is sent by the clock, so that its acknowledgements measure the
 /// round trip; the others do not wait for the clock.
@@ -77,6 +80,8 @@ pub struct Ether {
     signs: Arc<Signs>,
     /// Polls that cost system calls, round and round.
     polls: u32,
+    /// Whether the last look for frames has left some where they were.
+    unread: bool,
     /// Since when the current frame waits for a receive.
     early_since_ns: Option<u64>,
     /// Peers to be called, the last first, and when.
@@ -125,6 +130,7 @@ impl Ether {
             warnings: 0,
             signs: Arc::new(signs),
             polls: 0,
+            unread: false,
             early_since_ns: None,
             to_call: Vec::new(),
             call_at_ns: 0,
@@ -520,12 +526,22 @@ impl Device for Ether {
                 self.read_clock();
             }
         }
-        if self.next_event() {
-            return true;
+        // With many ranks on a core this may be all that a turn on it has.
+        for _ in 0..ROUNDS_PER_POLL {
+            if self.next_event() {
+                return true;
+            }
+            if !self.unread || self.early_since_ns.is_some() {
+                break;
+            }
+            let now = self.read_clock();
+            self.transmit(now);
         }
         // What is sent says when: a poll's time may be an old one.
         let now = if self.engine.has_to_send() { self.read_clock() } else { self.now };
-        self.found_none();
+        if !self.unread {
+            self.found_none();
+        }
         if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
             self.engine.timeout(now);
         }
