@@ -35,12 +35,23 @@ pub struct Attention {
     put_off_ns: AtomicU64,
     /// So long after the last poll the timer rings, ns, and half of that at least.
     unattended_ns: AtomicU64,
+    /// When the timer rings, ns, and by how much the tender was late to hear it, lately.
+    rings_ns: AtomicU64,
+    late_ns: AtomicU64,
 }
 
 /// See [`Attention::unattended_ns`]; so long for each rank that shares a core, up to the other:
 /// where cores are not free, who does not poll most likely waits for one.
 const UNATTENDED_NS: u64 = 2_000_000;
 const UNATTENDED_MAX_NS: u64 = 20_000_000;
+
+/// Other nodes' ranks and other programs share the cores as well, and are not counted: a tender that
+/// hears the timer late has had to wait for a core, and so has the program. So many times as long it
+/// may go without a poll, up to the other: a tender that takes a program's place because that waits
+/// for its turn only takes another turn from all (measured: alltoall of 128 ranks of 2 cores, two
+/// thirds of the processors' time).
+const TURNS: u64 = 4;
+const TURNS_MAX_NS: u64 = 100_000_000;
 
 impl Attention {
     /// Nothing is due.
@@ -51,13 +62,26 @@ impl Attention {
         let (polls, put_off_ns) = (AtomicU64::new(0), AtomicU64::new(0));
         let unattended_ns = AtomicU64::new(UNATTENDED_NS);
         let timer = Timer::new().map_err(|e| Error::system("making a timer", &e))?;
-        Ok(Attention { timer, due: AtomicU32::new(0), polls, put_off_ns, unattended_ns })
+        Ok(Attention {
+            timer,
+            due: AtomicU32::new(0),
+            polls,
+            put_off_ns,
+            unattended_ns,
+            rings_ns: AtomicU64::new(0),
+            late_ns: AtomicU64::new(0),
+        })
     }
 
     /// If nobody polls before `at_ns` of the monotonic clock, the tender is to. A time that was
     /// told before no longer counts: in a row of bursts none but the last wakes it.
     pub fn due_by(&self, what: Due, at_ns: u64) {
         self.due.store(self.due.load(Ordering::Relaxed) | what as u32, Ordering::Relaxed);
+        self.set(at_ns);
+    }
+
+    fn set(&self, at_ns: u64) {
+        self.rings_ns.store(at_ns, Ordering::Relaxed);
         self.timer.set(at_ns);
     }
 
@@ -89,9 +113,21 @@ impl Attention {
     /// The timer rings when nobody has polled for a while from now on.
     #[cold]
     pub(crate) fn put_off(&self, now_ns: u64) {
-        let unattended_ns = self.unattended_ns.load(Ordering::Relaxed);
+        let unattended_ns = self.unattended_ns.load(Ordering::Relaxed).max(self.turn_ns());
         self.put_off_ns.store(now_ns + unattended_ns / 2, Ordering::Relaxed);
-        self.timer.set(now_ns + unattended_ns);
+        self.set(now_ns + unattended_ns);
+    }
+
+    /// The tender hears that the timer has rung.
+    pub(crate) fn heard(&self, now_ns: u64) {
+        let late_ns = now_ns.saturating_sub(self.rings_ns.load(Ordering::Relaxed));
+        let before = self.late_ns.load(Ordering::Relaxed);
+        self.late_ns.store((3 * before + late_ns) / 4, Ordering::Relaxed);
+    }
+
+    /// So long a program may wait for its turn on a core, ns, as far as the tender has seen.
+    pub(crate) fn turn_ns(&self) -> u64 {
+        (TURNS * self.late_ns.load(Ordering::Relaxed)).min(TURNS_MAX_NS)
     }
 
     /// How often they were.
@@ -135,6 +171,21 @@ mod tests {
         assert!(attention.rang() && attention.is_due(), "the other is still due");
         attention.done(Due::Queued);
         assert!(!attention.is_due());
+    }
+
+    #[test]
+    fn who_waits_for_cores_is_given_time() {
+        let attention = Attention::new().unwrap();
+        attention.due_by(Due::Held, 1_000);
+        (0..20).for_each(|_| attention.heard(8_001_000));
+        let turn_ns = attention.turn_ns();
+        assert!((TURNS * 7_900_000..=TURNS * 8_000_000).contains(&turn_ns), "{turn_ns}");
+        attention.put_off(1);
+        attention.polled(turn_ns / 2);
+        assert_eq!(attention.rings_ns.load(Ordering::Relaxed), 1 + turn_ns, "not yet");
+        attention.due_by(Due::Held, 1_000);
+        (0..40).for_each(|_| attention.heard(1_000));
+        assert!(attention.turn_ns() < 100, "cores are free again");
     }
 
     #[test]

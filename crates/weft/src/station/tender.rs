@@ -87,7 +87,11 @@ impl<W: Work> Tender<W> {
                 continue;
             }
             let left = polls == self.shared.left_at.load(Ordering::Relaxed);
-            let brisk = RARE_NS * polls.wrapping_sub(self.seen) > now.saturating_sub(self.seen_ns);
+            if rang {
+                attention.heard(now);
+            }
+            let rare_ns = RARE_NS.max(attention.turn_ns());
+            let brisk = rare_ns * polls.wrapping_sub(self.seen) > now.saturating_sub(self.seen_ns);
             // Who polls puts the timer off: that it rang says that nobody has for a while, or that
             // something is due.
             if rang || left || !brisk {
