@@ -110,6 +110,22 @@ fn a_process_that_was_itself_stopped_buries_nobody() {
 }
 
 #[test]
+fn who_may_have_answered_is_not_buried_before_all_that_came_is_read() {
+    let mut net = net(1);
+    net.send(0, 1, 1, 10);
+    net.run(1_000, |n| n.nodes[1].arrived == 1);
+    // Node 0 looks, and what it finds never comes to an end.
+    net.nodes[1].alive = false;
+    for _ in 0..200 {
+        net.nodes[0].engine.looks(net.now);
+        net.run(100, |_| false);
+    }
+    assert_eq!(causes(&net, 0), []);
+    net.nodes[0].engine.found_none();
+    assert!(net.run(10_000, |n| !causes(n, 0).is_empty()), "a dead one is noticed then");
+}
+
+#[test]
 fn a_restarted_process_is_not_taken_for_the_former_one() {
     let mut net = net(1);
     net.send(0, 1, 1, 10);

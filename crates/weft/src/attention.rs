@@ -45,11 +45,11 @@ pub struct Attention {
 const UNATTENDED_NS: u64 = 2_000_000;
 const UNATTENDED_MAX_NS: u64 = 20_000_000;
 
-/// Other nodes' ranks and other programs share the cores as well, and are not counted: a tender that
-/// hears the timer late has had to wait for a core, and so has the program. So many times as long it
-/// may go without a poll, up to the other: a tender that takes a program's place because that waits
-/// for its turn only takes another turn from all (measured: alltoall of 128 ranks of 2 cores, two
-/// thirds of the processors' time).
+/// Other nodes' ranks and other programs share the cores as well, and are not counted: a tender
+/// that hears the timer late has had to wait for a core, and so has the program. So many times as
+/// long it may go without a poll, up to the other: a tender that takes a program's place because
+/// that waits for its turn only takes another turn from all (measured: alltoall of 128 ranks of 2
+/// cores, two thirds of the processors' time).
 const TURNS: u64 = 4;
 const TURNS_MAX_NS: u64 = 100_000_000;
 
@@ -122,6 +122,8 @@ impl Attention {
     pub(crate) fn heard(&self, now_ns: u64) {
         let late_ns = now_ns.saturating_sub(self.rings_ns.load(Ordering::Relaxed));
         let before = self.late_ns.load(Ordering::Relaxed);
+        // Not more than counts: whoever was stopped for long has not waited for a turn.
+        let late_ns = late_ns.min(TURNS_MAX_NS / TURNS);
         self.late_ns.store((3 * before + late_ns) / 4, Ordering::Relaxed);
     }
 
@@ -184,7 +186,7 @@ mod tests {
         attention.polled(turn_ns / 2);
         assert_eq!(attention.rings_ns.load(Ordering::Relaxed), 1 + turn_ns, "not yet");
         attention.due_by(Due::Held, 1_000);
-        (0..40).for_each(|_| attention.heard(1_000));
+        (0..60).for_each(|_| attention.heard(1_000));
         assert!(attention.turn_ns() < 100, "cores are free again");
     }
 

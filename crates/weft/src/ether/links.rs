@@ -500,3 +500,40 @@ fn keep_warm(until: &mut u64, still_ns: &mut (u64, u64), now: Instant) {
         still_ns.0 = *until;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_link::MemoryHub;
+    use weft_proto::Config;
+    use weft_wire::{Address, JobKey, LinkAddr};
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_never_runs_dry_keeps_no_other_waiting() {
+        let me = Address::new(1, 1, 7, 1, "one");
+        let mut engine = Engine::new(Config::default(), me, JobKey([1; 16]), 1);
+        let hubs = [MemoryHub::new(1500, 1000), MemoryHub::new(1500, 1000)];
+        let attach = |hub: &MemoryHub| -> Box<dyn Link> { Box::new(hub.attach().unwrap()) };
+        let mut links = Links::opened(hubs.iter().map(attach).collect(), &mut engine);
+        let mut others: Vec<_> = hubs.iter().map(attach).collect();
+        let mut burst = Burst::new(2000);
+        let mut say = |at: usize| {
+            burst.reset(LinkAddr::Port(0), 0);
+            burst.space(64).unwrap().fill(0);
+            burst.push(64);
+            others[at].send(&mut burst).unwrap();
+        };
+        let mut now = Instant(1);
+        say(0);
+        assert!(links.next_frame(&mut engine, &mut now, false, true));
+        assert_eq!(links.current, Some(0));
+        say(1);
+        let taken = (0..2 * ROW_MAX).take_while(|_| {
+            say(0);
+            links.next_frame(&mut engine, &mut now, false, false) && links.current == Some(0)
+        });
+        assert!(taken.count() < 2 * ROW_MAX as usize, "the other link has its turn");
+        assert_eq!(links.current, Some(1));
+    }
+}
