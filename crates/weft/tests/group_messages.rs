@@ -200,10 +200,9 @@ fn spread_over_two_wires(way: &str) {
         first
     });
     println!("{way}: frames that the master received over each wire: {counts:?}");
-    // Half of the members that it hears of come over each; acknowledgements and what is asked again
-    // take any.
-    let least = counts.iter().min().unwrap();
-    assert!(counts.len() == 2 && least * 4 >= counts.iter().sum(), "{way}: {counts:?}");
+    // Each barrier brings something over each; where cores are scarce, what is asked again comes on
+    // top, over any.
+    assert!(counts.len() == 2 && counts.iter().all(|count| *count >= 200), "{way}: {counts:?}");
 }
 
 /// Each member casts `count` messages and takes all; gives what it took.
