@@ -256,8 +256,8 @@ impl Device for Composite {
         self.devices[self.reserved].commit(envelope);
     }
 
-    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId) -> bool {
-        self.devices[self.reserved].commit_awaited(envelope, op)
+    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId) {
+        self.devices[self.reserved].commit_awaited(envelope, op);
     }
 
     #[inline]

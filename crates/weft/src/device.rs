@@ -215,15 +215,12 @@ pub trait Device: Send {
     /// If nothing was reserved.
     fn commit(&mut self, envelope: &Envelope);
 
-    /// As [`Device::commit`]. `true`: `op` ends in [`Event::Done`] when the peer's device has the
-    /// message; `false`: the device does not know that by itself, and no event comes for `op`.
+    /// As [`Device::commit`]; `op` ends in [`Event::Done`] when the peer's device has the message,
+    /// also if the peer closes right after.
     ///
     /// # Panics
     /// If nothing was reserved.
-    fn commit_awaited(&mut self, envelope: &Envelope, _op: OpId) -> bool {
-        self.commit(envelope);
-        false
-    }
+    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId);
 
     /// Sends a message of at most [`Caps::eager_max`] bytes; the payload may be used again at once.
     ///

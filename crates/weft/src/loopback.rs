@@ -140,6 +140,11 @@ impl Device for Loopback {
         self.sent += 1;
     }
 
+    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId) {
+        self.commit(envelope);
+        self.queue.push_back(Item::Done { op });
+    }
+
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
         self.reserve(peer, payload.len())?;
         self.space().copy_from_slice(payload);

@@ -125,7 +125,10 @@ impl Patience {
             self.crowded = self.crowded.saturating_sub(1);
         }
         if self.in_crowd {
-            return self.next_turn(round - self.crowd_round, waited_ns - self.crowd_ns);
+            return self.next_turn(
+                round.saturating_sub(self.crowd_round),
+                waited_ns.saturating_sub(self.crowd_ns),
+            );
         }
         match (waited_ns >= self.spin_ns, since_yield_ns >= YIELD_INTERVAL_NS) {
             (true, _) => Next::Sleep,

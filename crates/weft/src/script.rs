@@ -28,12 +28,12 @@ pub(crate) struct Seen {
     pub(crate) heard: VecDeque<Heard>,
     pub(crate) pulls: VecDeque<(Ticket, Buf, OpId)>,
     pub(crate) sent: Vec<(Envelope, Vec<u8>)>,
+    /// Operations that end when a message has arrived.
+    pub(crate) awaited: Vec<OpId>,
     pub(crate) hold: bool,
     pub(crate) expelled: bool,
     /// Whether there is no room for messages.
     pub(crate) full: bool,
-    /// After how many more there will be none.
-    pub(crate) room: Option<usize>,
 }
 
 /// A device with one peer, which does what the test has it do.
@@ -68,12 +68,9 @@ impl Device for Script {
         Ok(())
     }
     fn reserve(&mut self, _: PeerId, len: usize) -> Result<(), SendError> {
-        let mut seen = self.seen();
-        if seen.full || seen.room == Some(0) {
+        if self.seen().full {
             return Err(SendError::Full);
         }
-        seen.room = seen.room.map(|room| room - 1);
-        drop(seen);
         self.space = vec![0; len];
         Ok(())
     }
@@ -83,6 +80,10 @@ impl Device for Script {
     fn commit(&mut self, envelope: &Envelope) {
         let bytes = std::mem::take(&mut self.space);
         self.seen().sent.push((*envelope, bytes));
+    }
+    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId) {
+        self.commit(envelope);
+        self.seen().awaited.push(op);
     }
     fn send(&mut self, peer: PeerId, envelope: &Envelope, bytes: &[u8]) -> Result<(), SendError> {
         self.reserve(peer, bytes.len())?;

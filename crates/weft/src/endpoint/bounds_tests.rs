@@ -73,75 +73,27 @@ fn request(kind: Kind, tag: u64) -> Envelope {
     Envelope { kind, tag, ..Envelope::default() }
 }
 
-/// A send that ends when it has arrived, of which the device says nothing; its operation.
-fn sent_behind(world: &mut World, buf: &Buf) -> u32 {
-    let outgoing = Outgoing::Kept(buf, Until::There);
+/// A send that ends when it has arrived; its operation.
+fn sent_until_there(world: &mut World) -> u32 {
+    let buf = Buf::from_vec(vec![5; 8]);
+    let outgoing = Outgoing::Kept(&buf, Until::There);
     let started = world.work.send(PEER, &request(Kind::TAGGED, 1), outgoing).unwrap();
     let Started::Slot(slot) = started else { panic!("it cannot have arrived") };
     slot
 }
 
 #[test]
-fn what_is_asked_behind_a_message_tells_that_it_has_arrived_whatever_the_answer() {
-    for (flags, answer) in [(Refusal::Key as u8, 0), (0, 0), (0, 8), (77, 8)] {
-        let mut world = World::new();
-        let buf = Buf::from_vec(vec![5; 8]);
-        let slot = sent_behind(&mut world, &buf);
-        let (kinds, tags): (Vec<_>, Vec<_>) =
-            world.seen().sent.iter().map(|(e, _)| (e.kind, e.tag)).unzip();
-        assert_eq!(kinds, [Kind::TAGGED, Kind::GET], "{flags}");
-        // An answer to another question, and then the one that counts: whole, or announced.
-        let right = Envelope { flags, ..request(Kind::ANSWER, tags[1]) };
-        world.hear(Heard::Message(request(Kind::ANSWER, tags[1] + (1 << 32)), vec![1; 8]));
-        assert!(!matches!(world.work.ops.at(slot).state, State::Ended(_)));
-        if flags == 77 {
-            world.hear(Heard::Announced(right, answer, Ticket(3)));
-            assert_eq!(world.seen().pulls[0].1.len(), 0, "nothing was asked for");
-        } else {
-            world.hear(Heard::Message(right, vec![1; answer as usize]));
-        }
-        let State::Ended(Ok(status)) = &world.work.ops.at(slot).state else { panic!("{flags}") };
-        assert_eq!((status.source, status.len), (PEER.0, 8));
-        assert_eq!(bytes(&buf), [5; 8], "what was sent is not written");
-    }
-}
-
-#[test]
-fn a_question_without_room_stays_behind_its_message() {
+fn who_waits_for_an_arrival_is_told_of_it_and_of_a_death_before_it() {
     let mut world = World::new();
-    let buf = Buf::from_vec(vec![5; 8]);
-    world.seen().full = true;
-    let slots = [sent_behind(&mut world, &buf), sent_behind(&mut world, &buf)];
-    assert!(world.seen().sent.is_empty());
-    // Room for the first message, then for its question and the second message, and so on.
-    for expected in 1..=4 {
-        world.seen().room = Some(1);
-        world.seen().full = false;
-        world.work.progress(0);
-        assert_eq!(world.seen().sent.len(), expected);
-    }
-    let kinds: Vec<_> = world.seen().sent.iter().map(|(e, _)| e.kind).collect();
-    let behind = |n: usize| kinds.iter().enumerate().filter(|(_, k)| **k == Kind::GET).nth(n);
-    let message = |n: usize| kinds.iter().enumerate().filter(|(_, k)| **k == Kind::TAGGED).nth(n);
-    for n in 0..2 {
-        assert!(behind(n).unwrap().0 > message(n).unwrap().0, "{kinds:?}");
-    }
-    let tags: Vec<_> = world.seen().sent.iter().map(|(e, _)| (e.kind, e.tag)).collect();
-    for (_, tag) in tags.into_iter().filter(|(kind, _)| *kind == Kind::GET) {
-        let refused = Envelope { flags: Refusal::Key as u8, ..request(Kind::ANSWER, tag) };
-        world.hear(Heard::Message(refused, Vec::new()));
-    }
-    for slot in slots {
-        assert!(matches!(world.work.ops.at(slot).state, State::Ended(Ok(_))));
-    }
-}
-
-#[test]
-fn who_waits_for_an_arrival_at_a_peer_that_dies_is_told_so() {
-    let mut world = World::new();
-    let slot = sent_behind(&mut world, &Buf::from_vec(vec![5; 8]));
+    let arrives = sent_until_there(&mut world);
+    let lost = sent_until_there(&mut world);
+    let op = world.seen().awaited[0];
+    assert!(!matches!(world.work.ops.at(arrives).state, State::Ended(_)));
+    world.hear(Heard::Done(op));
+    let State::Ended(Ok(status)) = &world.work.ops.at(arrives).state else { panic!("it is there") };
+    assert_eq!((status.source, status.len), (PEER.0, 8));
     world.hear(Heard::Dead);
-    assert!(matches!(world.work.ops.at(slot).state, State::Ended(Err(Error::PeerDead { .. }))));
+    assert!(matches!(world.work.ops.at(lost).state, State::Ended(Err(Error::PeerDead { .. }))));
 }
 
 #[test]

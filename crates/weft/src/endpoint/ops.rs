@@ -50,8 +50,6 @@ pub(super) enum State {
     Waiting,
     /// A send of which the device tells when the receiver has taken it.
     Announced,
-    /// A send that has gone: when what was asked behind it is answered, it has arrived.
-    Behind,
     /// A receive that waits for a message.
     Posted(Posted),
     /// A receive whose payload is on its way.
@@ -316,10 +314,7 @@ impl Ops {
     pub(super) fn expected_of(&self, peer: PeerId) -> Vec<u32> {
         let mut found = Vec::new();
         for (slot, op) in self.slots.iter().enumerate() {
-            let waits = matches!(
-                op.state,
-                State::Waiting | State::Announced | State::Behind | State::Remote
-            );
+            let waits = matches!(op.state, State::Waiting | State::Announced | State::Remote);
             if op.peer == peer && waits {
                 found.push(slot as u32);
             }

@@ -42,9 +42,6 @@ pub(super) const ATOMIC_LEN: usize = 8;
 /// A longer put is not copied to wait for room: its payload is announced.
 const COPIED_MAX: usize = 16 << 10;
 
-/// A place in no window: asking for it is answered, and nothing else.
-const NOWHERE: Spot = Spot { key: u64::MAX, addr: 0 };
-
 /// A request's first bytes: the [`Spot`], the [`Share`] if it has one, and what is of fixed length
 /// behind them.
 struct Start {
@@ -177,14 +174,6 @@ impl EndpointWork {
         }
         let sent = self.send_copy(peer, &envelope, start.as_slice());
         self.asked(slot, sent)
-    }
-
-    /// Asks for nothing: what was sent before has arrived when `op` is answered.
-    pub(super) fn ask_behind(&mut self, peer: PeerId, op: OpId) -> Result<(), Error> {
-        let mut start = Start::new(NOWHERE, None);
-        start.push(&0u64.to_le_bytes());
-        let envelope = heading_of(op.0, Kind::GET, Along::default());
-        self.send_copy(peer, &envelope, start.as_slice())
     }
 
     pub(super) fn atomic(
@@ -335,22 +324,13 @@ fn together(head: &[u8], parts: &[&Buf]) -> Vec<u8> {
 pub(super) fn asked_of(ops: &mut Ops, peer: PeerId, op: u64) -> Option<u32> {
     let slot = ops.slot(OpId(op))?;
     let op = ops.at(slot);
-    (op.peer == peer && matches!(op.state, State::Remote | State::Behind)).then_some(slot)
+    (op.peer == peer && matches!(op.state, State::Remote)).then_some(slot)
 }
 
 /// Ends an operation whose answer has not brought what it asked for, as one with such `flags` says.
 pub(super) fn end_unanswered(ops: &mut Ops, slot: u32, code: u8) {
-    let op = ops.at(slot);
-    let peer = op.peer;
-    let result = match op.state {
-        // Nothing was asked for.
-        State::Behind => {
-            let (len, envelope) = (op.buf.len(), Envelope::default());
-            Ok(Status { source: peer.0, envelope, len })
-        }
-        _ => Err(unanswered(peer, code)),
-    };
-    ops.end(slot, result);
+    let peer = ops.at(slot).peer;
+    ops.end(slot, Err(unanswered(peer, code)));
 }
 
 /// Whether an answer of `len` bytes is what an operation has asked for.

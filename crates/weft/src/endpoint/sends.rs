@@ -129,8 +129,9 @@ impl EndpointWork {
             match result {
                 Ok(()) => {
                     self.device.fill(0, &op.buf);
-                    if op.until == Until::There && !self.device.is_self(peer) {
-                        self.commit_awaited(slot, envelope);
+                    if op.until == Until::There {
+                        op.state = State::Announced;
+                        self.device.commit_awaited(envelope, id);
                         return true;
                     }
                     self.device.commit(envelope);
@@ -163,21 +164,6 @@ impl EndpointWork {
         true
     }
 
-    /// Sends what was reserved for an operation that ends when the receiver has it.
-    fn commit_awaited(&mut self, slot: u32, envelope: &Envelope) {
-        let id = self.ops.id(slot);
-        let op = self.ops.at(slot);
-        let peer = op.peer;
-        if self.device.commit_awaited(envelope, id) {
-            op.state = State::Announced;
-            return;
-        }
-        op.state = State::Behind;
-        if let Err(error) = self.ask_behind(peer, id) {
-            self.ops.end(slot, Err(error));
-        }
-    }
-
     /// Tries the waiting sends again, in order for each peer.
     #[cold]
     pub(super) fn retry(&mut self) -> bool {
@@ -193,12 +179,7 @@ impl EndpointWork {
             }
             false
         });
-        // What was asked behind a message, and found no room, goes behind what waits.
-        for late in std::mem::replace(&mut self.queues, queues) {
-            for (slot, envelope) in late.sends {
-                self.enqueue(late.peer, slot, envelope);
-            }
-        }
+        self.queues = queues;
         if self.remote.late.has_stuck() {
             self.serve_stuck();
         }

@@ -457,7 +457,6 @@ impl EndpointWork {
             State::Free(_)
             | State::Pulling(_)
             | State::Part { .. }
-            | State::Behind
             | State::Remote
             | State::Landing(_)
             | State::Request

@@ -370,11 +370,10 @@ impl Device for Ether {
         self.after_send(now, peer, len);
     }
 
-    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId) -> bool {
+    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId) {
         let id = self.transfers.insert(op, Buf::empty());
         self.engine.await_arrival(id);
         self.commit(envelope);
-        true
     }
 
     #[inline]

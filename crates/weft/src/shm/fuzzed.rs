@@ -524,7 +524,7 @@ fn a_connection_that_was_given_up_wakes_nobody_though_a_child_has_its_socket() {
     world.meet();
     let line = world.shm.peers[0].line.as_ref().expect("they have met");
     let _childs = line.socket.as_fd().try_clone_to_owned().expect("a copy");
-    world.lie(&Step::Item(9, Number::Small(0), Number::Small(0), Number::Small(0), 1));
+    world.lie(&Step::Item(99, Number::Small(0), Number::Small(0), Number::Small(0), 1));
     world.poll();
     assert!(world.dead, "no Weft sends such an item");
     world.lie(&Step::HangUp);

@@ -18,6 +18,11 @@ pub(super) const DATAGRAM: u8 = 7;
 /// "Help me copy that announced message": which; where it goes, as the receiver counts; how many
 /// bytes.
 pub(super) const HELP: u8 = 8;
+/// A message of whose arrival the sender is told; the head is its envelope.
+pub(super) const AWAITED: u8 = 9;
+/// The first of such messages that was not told of yet has arrived. A question that follows the
+/// message would not do: who has the message may close before the question is there.
+pub(super) const TAKEN: u8 = 10;
 /// Goodbye: nothing follows.
 pub(super) const BYE: u8 = 6;
 

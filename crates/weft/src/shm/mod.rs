@@ -405,7 +405,12 @@ impl Device for Shm {
 
     #[inline]
     fn commit(&mut self, envelope: &Envelope) {
-        self.commit_in(envelope);
+        self.commit_in(item::MESSAGE, envelope);
+    }
+
+    fn commit_awaited(&mut self, envelope: &Envelope, op: OpId) {
+        self.peers[self.reserved].awaited.push_back(op);
+        self.commit_in(item::AWAITED, envelope);
     }
 
     #[inline]

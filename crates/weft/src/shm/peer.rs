@@ -25,6 +25,8 @@ pub(super) struct Peer {
     pub(super) line: Option<Line>,
     /// Announcements to it.
     pub(super) offers: Offers,
+    /// Operations that end when messages to it have arrived, in their order.
+    pub(super) awaited: VecDeque<OpId>,
     /// Its announcements that were not pulled yet, by its place for them: so a hostile peer can
     /// have no more of them than an honest one.
     pub(super) arrivals: Vec<Option<Announcement>>,
@@ -55,6 +57,7 @@ impl Peer {
             state: State::Idle { retry_ns: 0, wanted: false },
             line: None,
             offers: Offers::default(),
+            awaited: VecDeque::new(),
             arrivals: Vec::new(),
             hold: false,
             refused: false,
@@ -88,6 +91,10 @@ impl Post {
 
     pub(super) fn pull(id: OfferId, want: usize, pull: usize) -> Post {
         Post { kind: item::PULL, head: Head(id.pack(), want as u64, pull as u64) }
+    }
+
+    pub(super) fn taken() -> Post {
+        Post { kind: item::TAKEN, head: Head::default() }
     }
 
     pub(super) fn bye() -> Post {

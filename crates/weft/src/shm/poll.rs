@@ -341,6 +341,14 @@ impl Shm {
                     return true;
                 }
             }
+            item::AWAITED => {
+                self.take_awaited(at);
+                return true;
+            }
+            item::TAKEN => {
+                let arrived = self.peers[at].awaited.pop_front();
+                self.queued.extend(arrived.map(Queued::Done));
+            }
             item::DONE => self.on_done(at, item.head),
             item::PULL => self.on_pull(at, item.head),
             item::HELP => self.on_help(at, item.head),
@@ -358,6 +366,16 @@ impl Shm {
         }
         self.release_at(at);
         self.next_queued()
+    }
+
+    /// Makes a message the current event, and says that it is here.
+    fn take_awaited(&mut self, at: usize) {
+        self.current = Current::Message { at };
+        self.count.received += 1;
+        if let Some(line) = &mut self.peers[at].line {
+            line.post(Post::taken());
+        }
+        self.count_backlogs();
     }
 
     /// Makes an announcement the current event, unless it was withdrawn.
@@ -423,7 +441,9 @@ impl Shm {
         let peer = &mut self.peers[at];
         let id = peer.id;
         let queued = &mut self.queued;
-        queued.extend(peer.offers.drain().map(|o| Queued::Failed(o.op, error.clone())));
+        let offered = peer.offers.drain().map(|offer| offer.op);
+        let lost = offered.chain(peer.awaited.drain(..));
+        queued.extend(lost.map(|op| Queued::Failed(op, error.clone())));
         peer.state = State::Gone(error.clone());
         self.count.dead += u64::from(!matches!(error, Error::PeerClosed { .. }));
         self.queued.push_back(Queued::Dead(id, error));

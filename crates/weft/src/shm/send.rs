@@ -170,9 +170,9 @@ impl Shm {
     }
 
     #[inline]
-    pub(super) fn commit_in(&mut self, envelope: &Envelope) {
+    pub(super) fn commit_in(&mut self, kind: u8, envelope: &Envelope) {
         let line = self.reserved_line();
-        line.ends.commit(item::MESSAGE, item::head(envelope));
+        line.ends.commit(kind, item::head(envelope));
         let woken = line.ring();
         self.reserved = usize::MAX;
         self.count.sent += 1;

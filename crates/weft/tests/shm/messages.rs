@@ -470,3 +470,29 @@ fn what_cannot_be_sent_is_refused_with_the_reason() {
     let error = a.shm.associate(PeerId(6), &far).unwrap_err();
     assert!(error.to_string().contains("another node"), "{error}");
 }
+
+#[test]
+fn what_was_waited_for_has_arrived_also_where_its_receiver_closes_at_once() {
+    let (mut a, mut b) = pair(options());
+    let sent = [(1, vec![1; 8]), (2, vec![2; 5000])];
+    for (op, payload) in &sent {
+        a.shm.reserve(PeerId(1), payload.len()).unwrap();
+        a.shm.space().copy_from_slice(payload);
+        a.shm.commit_awaited(&tag(*op), OpId(*op));
+        assert_eq!(a.poll(), None, "nobody has looked yet");
+    }
+    for (op, payload) in &sent {
+        assert_eq!(patiently(|| b.poll()), Said::Message(PeerId(0), tag(*op), payload.clone()));
+    }
+    // What is sent now arrives nowhere.
+    a.shm.reserve(PeerId(1), 8).unwrap();
+    a.shm.commit_awaited(&tag(3), OpId(3));
+    b.shm.close(0);
+    drop(b);
+    assert_eq!(
+        [patiently(|| a.poll()), patiently(|| a.poll())],
+        [Said::Done(OpId(1)), Said::Done(OpId(2))]
+    );
+    assert!(matches!(patiently(|| a.poll()), Said::Failed(OpId(3), Error::PeerClosed { .. })));
+    assert!(matches!(patiently(|| a.poll()), Said::Dead(PeerId(1), Error::PeerClosed { .. })));
+}

@@ -60,6 +60,10 @@ impl Device for Paper {
         panic!("{NO_MESSAGES}")
     }
 
+    fn commit_awaited(&mut self, _envelope: &Envelope, _op: OpId) {
+        panic!("{NO_MESSAGES}")
+    }
+
     fn send(&mut self, _: PeerId, _: &Envelope, _: &[u8]) -> Result<(), SendError> {
         panic!("{NO_MESSAGES}")
     }
