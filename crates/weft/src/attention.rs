@@ -137,9 +137,11 @@ impl Attention {
         self.polls.load(Ordering::Relaxed)
     }
 
-    /// The tender looks after everything until it puts the timer off: polls need not.
-    pub(crate) fn attended(&self) {
-        self.put_off_ns.store(u64::MAX, Ordering::Relaxed);
+    /// The tender looks after everything from now on, woken by arrivals. A poll of the program takes
+    /// its place, so that one sets the timer again; those soon after do not.
+    pub(crate) fn attended(&self, now_ns: u64) {
+        let unattended_ns = self.unattended_ns.load(Ordering::Relaxed).max(self.turn_ns());
+        self.put_off_ns.store(now_ns + unattended_ns / 2, Ordering::Relaxed);
     }
 
     /// Whether the timer has rung since this was last asked.
@@ -203,8 +205,10 @@ mod tests {
         assert!(attention.rang());
         attention.polled(UNATTENDED_NS / 2 + 1);
         assert!(attention.rang());
-        attention.attended();
-        attention.polled(2 * UNATTENDED_NS);
-        assert!(!attention.rang());
+        attention.attended(2 * UNATTENDED_NS);
+        attention.polled(2 * UNATTENDED_NS + 1);
+        assert!(!attention.rang(), "the tender has just looked");
+        attention.polled(3 * UNATTENDED_NS);
+        assert!(attention.rang(), "a poll that is not followed by others");
     }
 }

@@ -27,10 +27,10 @@ const HELP_FROM: usize = 64 << 10;
 
 /// A message is cut into about so many pieces: at the end, one of the two waits for the other's
 /// last piece.
-const PIECES: usize = 16;
+const PIECES: usize = 8;
 
 /// A system call is a small part of copying so many bytes.
-const PIECE_MIN: usize = 32 << 10;
+const PIECE_MIN: usize = 64 << 10;
 const PIECE_MAX: usize = 512 << 10;
 
 /// The word of an announcement has the announcement's turn in its upper half, and then the pieces

@@ -197,6 +197,8 @@ pub struct Shm {
     current_queued: Option<Queued>,
     /// Pulls that only this process works on, the first one first.
     pulls: VecDeque<Pull>,
+    /// See `BOTH_WAYS_PULLS`.
+    both_ways: u32,
     /// Pulls whose pieces come through the ring, by number.
     asked: Vec<Option<Pull>>,
     streams: VecDeque<Stream>,
@@ -265,6 +267,7 @@ impl Shm {
             current: Current::None,
             current_queued: None,
             pulls: VecDeque::new(),
+            both_ways: 0,
             asked: Vec::new(),
             streams: VecDeque::new(),
             helps: VecDeque::new(),

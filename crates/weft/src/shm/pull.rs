@@ -24,6 +24,9 @@ use crate::error::Error;
 /// Most bytes that are copied in one poll, so that other arrivals do not wait longer than for this.
 const BYTES_PER_POLL: usize = 1 << 20;
 
+/// So many pulls from one that was both ways at once on count as such: a window of messages.
+const BOTH_WAYS_PULLS: u32 = 32;
+
 /// A pull that goes on.
 pub(super) struct Pull {
     /// The peer's place in `peers`.
@@ -107,7 +110,10 @@ impl Shm {
         let crowded = self.peers.len() >= self.processors;
         // Who sends while it receives most likely has a partner that does so too, and has its own
         // copy to make: both ways at once, each is fastest with its own message in one piece.
-        let both_ways = self.peers.iter().any(|peer| !peer.offers.is_empty());
+        // What follows soon is most likely more of the same, also where one of the two is ahead.
+        let sends = self.peers.iter().any(|peer| !peer.offers.is_empty());
+        self.both_ways = if sends { BOTH_WAYS_PULLS } else { self.both_ways.saturating_sub(1) };
+        let both_ways = self.both_ways > 0;
         let known = &mut self.peers[at];
         let arrival = known.arrivals.get_mut(id.slot as usize);
         let announcement = arrival.and_then(|a| a.take_if(|a| a.id == id));

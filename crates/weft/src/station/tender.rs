@@ -4,7 +4,7 @@
 //! program that only sends makes calls and still looks after nothing. While the program polls, the
 //! tender sleeps and watches nothing, for a descriptor that is watched costs whoever sends to it a
 //! wake-up. A timer ([`Attention`](crate::attention::Attention)) wakes it when something that a
-//! call left behind is due, and when nobody has polled for a millisecond; from then on arrivals
+//! call left behind is due, and when nobody has polled for one to two milliseconds; from then on arrivals
 //! wake it, until the program polls again.
 
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub(super) struct Tender<W: Work> {
     sleeps: u32,
     /// When peers were last answered here, or told that this process lives.
     told_ns: u64,
+    /// The longest sleep while nobody uses what it looks after.
+    tick_ns: u64,
 }
 
 impl<W: Work> Tender<W> {
@@ -60,7 +62,9 @@ impl<W: Work> Tender<W> {
         let (seen, now) = (shared.attention.polls(), now_ns());
         let (sleeps, seen_ns, told_ns) = (0, now, now);
         let shared = shared.clone();
-        let tender = Tender { shared, sleeper, idle, pulse, seen, seen_ns, sleeps, told_ns };
+        let tick_ns = TICK_NS;
+        let tender =
+            Tender { shared, sleeper, idle, pulse, seen, seen_ns, sleeps, told_ns, tick_ns };
         let thread = thread::Builder::new()
             .name("weft-tender".into())
             .spawn(move || tender.run())
@@ -168,12 +172,16 @@ impl<W: Work> Tender<W> {
         device.flush(now);
         self.sleeper.refresh(device);
         let quiet = device.arm(Wake::Descriptor) && !work.has_news();
-        let timeout = work.deadline_ns().map_or(TICK_NS, |d| d.saturating_sub(now));
+        // What nobody uses is looked at more and more rarely: a process may have many endpoints, and
+        // a wake-up costs the program some microseconds.
+        let used = did || self.shared.attention.polls().wrapping_sub(self.seen) > 1;
+        self.tick_ns = if used { TICK_NS } else { (self.tick_ns * 2).min(LONG_TICK_NS) };
+        let timeout = work.deadline_ns().map_or(self.tick_ns, |d| d.saturating_sub(now));
         (self.seen, self.seen_ns) = (self.shared.attention.polls(), now);
-        self.shared.attention.attended();
+        self.shared.attention.attended(now);
         drop(work);
         if quiet {
-            self.sleeper.watch.wait(timeout.clamp(MIN_SLEEP_NS, TICK_NS));
+            self.sleeper.watch.wait(timeout.clamp(MIN_SLEEP_NS, self.tick_ns));
         } else if !did {
             // Something is there that only the program can take.
             self.nap(TICK_NS);
