@@ -135,6 +135,11 @@ impl<W: Work> Tender<W> {
         if self.sleeper.watch.wait(LONG_TICK_NS)
             && let Some(doorbell) = doorbell
         {
+            // That nobody polls is no news of a program that sleeps: it is not to wake for it.
+            let attention = &self.shared.attention;
+            if attention.rang() && !attention.is_due() {
+                return;
+            }
             let did = self.shared.work.try_lock().is_some_and(|mut work| work.tend(now_ns()));
             doorbell.ring();
             if !did {
@@ -158,6 +163,11 @@ impl<W: Work> Tender<W> {
     /// The program computes: does its work, and sleeps until there is more.
     fn tend(&mut self, now: u64) {
         let Some(mut work) = self.shared.work.try_lock() else { return self.stay_out(now) };
+        // It may have gone to sleep since, before it let the lock go: what is taken here now would
+        // not wake it.
+        if self.shared.phase.load(Ordering::Relaxed) != Phase::Awake as u8 {
+            return;
+        }
         self.told_ns = now;
         let did = work.tend(now);
         let device = work.device();
