@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # MPI programs on Weft, the long form: a stress program on all MPI libraries, within a node and over
 # labs with and without faults; the test suite of mpi4py; libfabric's own ping-pong; ranks that die
-# and cables that are pulled; Slurm. Before them, as it wants the release build, too: a simulated barrier of
-# a million ranks. Every step runs even when one before it has failed.
+# and cables that are pulled; Slurm. Before them, as they want the release build, too: a simulated
+# barrier of a million ranks, and a million messages with random gaps in which nobody makes a call.
+# Every step runs even when one before it has failed.
 #
 # usage: scripts/test-mpi.sh [STEP...]: only steps whose name has one of these in it
 #        scripts/test-mpi.sh --known [WORD...]: runs what tests/mpi/known-failures.txt leaves out
@@ -106,6 +107,22 @@ million() (
     [ $status -eq 0 ] && grep -q '^dissemination,1000000,600\.0,' <<<"$said"
 )
 [ -n "$known_only" ] || step "a million ranks" million
+
+# A million messages with random gaps in which nobody makes a call. The threads of the one process
+# enter the lab's nodes, which takes root rights; without these it is within the node only.
+soak() {
+    local lab= status
+    cargo build --quiet --release -p weft-tests --bin test-rank || return 1
+    if [ "$(id -u)" -eq 0 ]; then
+        lab=weft-soak-$$
+        "$weft" lab up --name "$lab" >/dev/null || return 1
+    fi
+    timeout -k 10 "$LIMIT_S" "$target/release/test-rank" soak 1000000 32 $lab
+    status=$?
+    [ -z "$lab" ] || "$weft" lab down --name "$lab"
+    return $status
+}
+[ -n "$known_only" ] || step "soak" soak
 
 # The MPI libraries: a name and a compiler for each. Those of .venv bring Python, too.
 compiler() {

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_sys::watch::Timer;
 
 use crate::error::Error;
+use crate::station::judge;
 
 /// Something that is done by the next poll, or by the tender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +32,8 @@ pub struct Attention {
     due: AtomicU32,
     /// Counts polls, the program's and the tender's.
     polls: AtomicU64,
+    /// The time that was set last for messages that are held, ns.
+    held_ns: AtomicU64,
     /// When the next poll puts the timer off, ns.
     put_off_ns: AtomicU64,
     /// So long after the last poll the timer rings, ns, and half of that at least.
@@ -45,14 +48,6 @@ pub struct Attention {
 const UNATTENDED_NS: u64 = 2_000_000;
 const UNATTENDED_MAX_NS: u64 = 20_000_000;
 
-/// Other nodes' ranks and other programs share the cores as well, and are not counted: a tender
-/// that hears the timer late has had to wait for a core, and so has the program. So many times as
-/// long it may go without a poll, up to the other: a tender that takes a program's place because
-/// that waits for its turn only takes another turn from all (measured: alltoall of 128 ranks of 2
-/// cores, two thirds of the processors' time).
-const TURNS: u64 = 4;
-const TURNS_MAX_NS: u64 = 100_000_000;
-
 impl Attention {
     /// Nothing is due.
     ///
@@ -66,6 +61,7 @@ impl Attention {
             timer,
             due: AtomicU32::new(0),
             polls,
+            held_ns: AtomicU64::new(0),
             put_off_ns,
             unattended_ns,
             rings_ns: AtomicU64::new(0),
@@ -76,8 +72,17 @@ impl Attention {
     /// If nobody polls before `at_ns` of the monotonic clock, the tender is to. A time that was
     /// told before no longer counts: in a row of bursts none but the last wakes it.
     pub fn due_by(&self, what: Due, at_ns: u64) {
-        self.due.store(self.due.load(Ordering::Relaxed) | what as u32, Ordering::Relaxed);
+        if what == Due::Held {
+            self.held_ns.store(at_ns, Ordering::Relaxed);
+        }
+        self.waits(what);
         self.set(at_ns);
+    }
+
+    /// It is to be done by the time that was told last.
+    #[inline]
+    pub fn waits(&self, what: Due) {
+        self.due.store(self.due.load(Ordering::Relaxed) | what as u32, Ordering::Relaxed);
     }
 
     fn set(&self, at_ns: u64) {
@@ -113,23 +118,28 @@ impl Attention {
     /// The timer rings when nobody has polled for a while from now on.
     #[cold]
     pub(crate) fn put_off(&self, now_ns: u64) {
-        let unattended_ns = self.unattended_ns.load(Ordering::Relaxed).max(self.turn_ns());
-        self.put_off_ns.store(now_ns + unattended_ns / 2, Ordering::Relaxed);
-        self.set(now_ns + unattended_ns);
+        let unattended_ns = self.unattended_ns.load(Ordering::Relaxed);
+        let off = judge::put_off(now_ns, unattended_ns, self.turn_ns());
+        self.put_off_ns.store(off.again_ns, Ordering::Relaxed);
+        self.set(off.rings_ns);
+        // Asked after that, for the program may be in a call that leaves messages behind.
+        let is_held = self.due.load(Ordering::Relaxed) & Due::Held as u32 != 0;
+        let held_ns = self.held_ns.load(Ordering::Relaxed);
+        if let Some(at_ns) = judge::rings_before(now_ns, is_held, held_ns) {
+            self.set(at_ns);
+        }
     }
 
     /// The tender hears that the timer has rung.
     pub(crate) fn heard(&self, now_ns: u64) {
-        let late_ns = now_ns.saturating_sub(self.rings_ns.load(Ordering::Relaxed));
         let before = self.late_ns.load(Ordering::Relaxed);
-        // Not more than counts: whoever was stopped for long has not waited for a turn.
-        let late_ns = late_ns.min(TURNS_MAX_NS / TURNS);
-        self.late_ns.store((3 * before + late_ns) / 4, Ordering::Relaxed);
+        let late_ns = judge::late_ns(before, self.rings_ns.load(Ordering::Relaxed), now_ns);
+        self.late_ns.store(late_ns, Ordering::Relaxed);
     }
 
     /// So long a program may wait for its turn on a core, ns, as far as the tender has seen.
     pub(crate) fn turn_ns(&self) -> u64 {
-        (TURNS * self.late_ns.load(Ordering::Relaxed)).min(TURNS_MAX_NS)
+        judge::turn_ns(self.late_ns.load(Ordering::Relaxed))
     }
 
     /// How often they were.
@@ -137,11 +147,14 @@ impl Attention {
         self.polls.load(Ordering::Relaxed)
     }
 
-    /// The tender looks after everything from now on, woken by arrivals. A poll of the program takes
-    /// its place, so that one sets the timer again; those soon after do not.
-    pub(crate) fn attended(&self, now_ns: u64) {
-        let unattended_ns = self.unattended_ns.load(Ordering::Relaxed).max(self.turn_ns());
-        self.put_off_ns.store(now_ns + unattended_ns / 2, Ordering::Relaxed);
+    /// The tender looks after everything until it puts the timer off: polls need not.
+    pub(crate) fn attended(&self) {
+        self.put_off_ns.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// The tender looks after nothing from now on: the next poll puts the timer off.
+    pub(crate) fn left(&self) {
+        self.put_off_ns.store(0, Ordering::Relaxed);
     }
 
     /// Whether the timer has rung since this was last asked.
@@ -163,6 +176,7 @@ impl Attention {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::station::judge::TURNS;
 
     #[test]
     fn a_time_rings_once_and_what_was_done_is_not_due() {
@@ -184,9 +198,10 @@ mod tests {
         (0..20).for_each(|_| attention.heard(8_001_000));
         let turn_ns = attention.turn_ns();
         assert!((TURNS * 7_900_000..=TURNS * 8_000_000).contains(&turn_ns), "{turn_ns}");
-        attention.put_off(1);
+        attention.done(Due::Held);
+        attention.put_off(1_000);
         attention.polled(turn_ns / 2);
-        assert_eq!(attention.rings_ns.load(Ordering::Relaxed), 1 + turn_ns, "not yet");
+        assert_eq!(attention.rings_ns.load(Ordering::Relaxed), 1_000 + turn_ns, "not yet");
         attention.due_by(Due::Held, 1_000);
         (0..60).for_each(|_| attention.heard(1_000));
         assert!(attention.turn_ns() < 100, "cores are free again");
@@ -205,10 +220,28 @@ mod tests {
         assert!(attention.rang());
         attention.polled(UNATTENDED_NS / 2 + 1);
         assert!(attention.rang());
-        attention.attended(2 * UNATTENDED_NS);
+        attention.attended();
+        attention.polled(2 * UNATTENDED_NS);
+        assert!(!attention.rang());
+        attention.left();
         attention.polled(2 * UNATTENDED_NS + 1);
-        assert!(!attention.rang(), "the tender has just looked");
-        attention.polled(3 * UNATTENDED_NS);
-        assert!(attention.rang(), "a poll that is not followed by others");
+        assert!(attention.rang());
+    }
+
+    #[test]
+    fn nothing_puts_the_timer_off_past_messages_that_are_held() {
+        let attention = Attention::new().unwrap();
+        let rings_ns = || attention.rings_ns.load(Ordering::Relaxed);
+        attention.due_by(Due::Held, 20_000);
+        attention.polled(10_000);
+        assert_eq!(rings_ns(), 20_000, "a poll may end before they have gone");
+        attention.done(Due::Held);
+        attention.put_off(15_000);
+        assert_eq!(rings_ns(), 20_000, "others may have joined them");
+        attention.put_off(20_000);
+        assert_eq!(rings_ns(), 20_000 + UNATTENDED_NS);
+        attention.due_by(Due::Held, 30_000);
+        attention.put_off(40_000);
+        assert_eq!(rings_ns(), 30_000, "they have not gone in time");
     }
 }

@@ -1,6 +1,9 @@
 //! The station: the lock around a context's state, polite waiting on it, and the tender thread that
 //! makes progress while the program does something else.
 
+pub(crate) mod judge;
+#[cfg(test)]
+mod model;
 mod tender;
 
 use std::os::fd::RawFd;
@@ -17,6 +20,7 @@ use crate::attention::Attention;
 use crate::device::{Device, Wake};
 use crate::error::Error;
 use crate::patience::{CROWDED_POLLS, Next, Patience};
+use judge::Phase;
 use tender::Tender;
 
 /// So many waits that begin without a look at the clock at most follow each other.
@@ -74,18 +78,6 @@ pub(crate) trait Work: Send + 'static {
     /// Makes progress while the program is away, leaving to the program what is the program's.
     /// `true` if something was done.
     fn tend(&mut self, now_ns: u64) -> bool;
-}
-
-/// What the program is doing, as far as the tender must know.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Phase {
-    /// In a call, or computing: the count of polls tells which.
-    Awake,
-    /// Asleep on the device's doorbell: descriptors are the tender's to watch.
-    OnDoorbell,
-    /// Asleep on the descriptors: nothing is left to the tender.
-    OnDescriptors,
 }
 
 /// The state that the program and its tender both see without the lock.

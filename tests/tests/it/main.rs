@@ -19,6 +19,7 @@ mod mpi_yields;
 mod processes;
 mod real_links;
 mod rootless;
+mod soak;
 mod survey;
 mod tidy;
 

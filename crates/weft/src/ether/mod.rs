@@ -187,7 +187,8 @@ impl Ether {
     #[inline]
     fn after_send(&mut self, now: Instant, peer: PeerId, len: usize) {
         match (self.company.joins(now.0, peer, len), &self.attention) {
-            (Goes::Joins, Some(_)) => {}
+            (Goes::Trusted, Some(_)) => {}
+            (Goes::Joins, Some(attention)) => attention.waits(Due::Held),
             (Goes::By(at_ns), Some(attention)) => {
                 attention.due_by(Due::Held, at_ns);
                 let now = self.read_clock();

@@ -42,9 +42,10 @@ impl Doorbell for OwnBell {
     }
 
     fn ring(&self) {
-        if self.bell.nudge() == Some(Sleep::Futex) {
-            futex::wake(self.bell.word(), 1);
-        }
+        // The owner's device may have been polled while the owner sleeps, and says now that it is
+        // awake: the futex knows better.
+        self.bell.nudge();
+        futex::wake(self.bell.word(), 1);
     }
 }
 
@@ -53,4 +54,31 @@ pub(super) fn attach(fd: BorrowedFd<'_>) -> Result<Bell, String> {
     let mapping = Mapping::new(fd, LEN).map_err(|e| e.to_string())?;
     let memory = Memory::new(Arc::new(mapping)).map_err(|e| e.to_string())?;
     Bell::new(memory).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_sleeper_is_woken_though_its_device_was_polled_meanwhile() {
+        const LIMIT: Duration = Duration::from_secs(60);
+        let bell = Arc::new(OwnBell::new().unwrap());
+        bell.bell.arm(Sleep::Futex);
+        let sleeper = {
+            let bell = bell.clone();
+            thread::spawn(move || bell.sleep(10 * LIMIT.as_nanos() as u64))
+        };
+        thread::sleep(Duration::from_millis(50));
+        bell.bell.disarm();
+        let begun = Instant::now();
+        while !sleeper.is_finished() {
+            assert!(begun.elapsed() < LIMIT, "it sleeps on");
+            bell.ring();
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 }

@@ -4,31 +4,29 @@
 //! program that only sends makes calls and still looks after nothing. While the program polls, the
 //! tender sleeps and watches nothing, for a descriptor that is watched costs whoever sends to it a
 //! wake-up. A timer ([`Attention`](crate::attention::Attention)) wakes it when something that a
-//! call left behind is due, and when nobody has polled for one to two milliseconds; from then on arrivals
+//! call left behind is due, and when nobody has polled for a millisecond; from then on arrivals
 //! wake it, until the program polls again.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::thread::{self, JoinHandle};
 
 use weft_sys::clock::now_ns;
 use weft_sys::watch::Waker;
 
-use super::{Phase, Shared, Sleeper, Work, take_short_turns};
+use super::judge::{Judge, Limits, Phase, Rest, Sight, Then};
+use super::{Shared, Sleeper, Work, take_short_turns};
 use crate::device::{Pulse, Wake};
 use crate::error::Error;
 
 /// The tender's longest sleep while the program is awake.
 pub(super) const TICK_NS: u64 = 5_000_000;
 
-/// A program that polls less often than this is looked after all the same.
-const RARE_NS: u64 = 500_000;
-
-/// The tender's longest sleep while the program itself sleeps in a call, and so needs no tender.
+/// The longest one while the program sleeps.
 const LONG_TICK_NS: u64 = 40_000_000;
 
-/// The tender's shortest sleep, so that a deadline it cannot meet does not make it spin.
-const MIN_SLEEP_NS: u64 = 50_000;
+const LIMITS: Limits =
+    Limits { tick_ns: TICK_NS, long_tick_ns: LONG_TICK_NS, min_sleep_ns: 50_000, rare_ns: 500_000 };
 
 /// See the module's page.
 pub(super) struct Tender<W: Work> {
@@ -39,15 +37,11 @@ pub(super) struct Tender<W: Work> {
     /// program's to watch.
     idle: Sleeper,
     pulse: Option<Arc<dyn Pulse>>,
-    /// How often had been polled at the last look, and when that was.
-    seen: u64,
-    seen_ns: u64,
+    judge: Judge,
     /// How often the program had slept on the descriptors at the last look.
     sleeps: u32,
     /// When peers were last answered here, or told that this process lives.
     told_ns: u64,
-    /// The longest sleep while nobody uses what it looks after.
-    tick_ns: u64,
 }
 
 impl<W: Work> Tender<W> {
@@ -59,12 +53,10 @@ impl<W: Work> Tender<W> {
         let alarm = Some(shared.attention.fd());
         let (sleeper, waker) = Sleeper::new(alarm)?;
         let (idle, idle_waker) = Sleeper::new(alarm)?;
-        let (seen, now) = (shared.attention.polls(), now_ns());
-        let (sleeps, seen_ns, told_ns) = (0, now, now);
+        let told_ns = now_ns();
+        let judge = Judge::new(LIMITS, shared.attention.polls(), told_ns);
         let shared = shared.clone();
-        let tick_ns = TICK_NS;
-        let tender =
-            Tender { shared, sleeper, idle, pulse, seen, seen_ns, sleeps, told_ns, tick_ns };
+        let tender = Tender { shared, sleeper, idle, pulse, judge, sleeps: 0, told_ns };
         let thread = thread::Builder::new()
             .name("weft-tender".into())
             .spawn(move || tender.run())
@@ -74,41 +66,42 @@ impl<W: Work> Tender<W> {
 
     fn run(mut self) {
         take_short_turns();
-        let mut asleep_ns = TICK_NS;
         while !self.shared.stop.load(Ordering::Acquire) {
             let now = self.shared.look();
-            let attention = &self.shared.attention;
-            let (polls, rang) = (attention.polls(), attention.rang());
-            let phase = self.shared.phase.load(Ordering::Relaxed);
-            if phase == Phase::OnDescriptors as u8 {
-                asleep_ns = (asleep_ns * 2).min(LONG_TICK_NS);
-                self.nap(asleep_ns);
-                continue;
+            let sight = self.look(now);
+            match self.judge.judge(&sight) {
+                Then::Nap(nap_ns) => self.leave(nap_ns),
+                Then::StandIn => self.stand_in(now),
+                Then::Tend => self.tend(now),
+                Then::StandBack => self.stand_back(now, sight.polls),
             }
-            asleep_ns = TICK_NS;
-            if phase == Phase::OnDoorbell as u8 {
-                self.stand_in(now);
-                continue;
-            }
-            let left = polls == self.shared.left_at.load(Ordering::Relaxed);
-            if rang {
-                attention.heard(now);
-            }
-            let rare_ns = RARE_NS.max(attention.turn_ns());
-            let brisk = rare_ns * polls.wrapping_sub(self.seen) > now.saturating_sub(self.seen_ns);
-            // Who polls puts the timer off: that it rang says that nobody has for a while, or that
-            // something is due.
-            if rang || left || !brisk {
-                self.tend(now);
-            } else {
-                self.stand_back(now, polls);
-            }
+        }
+    }
+
+    fn look(&self, now_ns: u64) -> Sight {
+        let attention = &self.shared.attention;
+        let (polls, rang) = (attention.polls(), attention.rang());
+        let phase = Phase::from_u8(self.shared.phase.load(Ordering::Relaxed));
+        let left = polls == self.shared.left_at.load(Ordering::Relaxed);
+        if rang && phase == Phase::Awake {
+            attention.heard(now_ns);
+        }
+        Sight { now_ns, polls, rang, phase, left, turn_ns: attention.turn_ns() }
+    }
+
+    /// The program sleeps on the descriptors: it is left alone until some time after it has polled
+    /// again. Its first poll sets the timer, unless it came before this was said.
+    fn leave(&mut self, nap_ns: u64) {
+        self.shared.attention.left();
+        fence(Ordering::SeqCst);
+        if self.shared.phase.load(Ordering::Relaxed) == Phase::OnDescriptors as u8 {
+            self.nap(nap_ns);
         }
     }
 
     /// The program polls: it is left alone until it has not for a while.
     fn stand_back(&mut self, now: u64, polls: u64) {
-        (self.seen, self.seen_ns) = (polls, now);
+        self.judge.saw(polls, now);
         self.sleeper.clear();
         self.clear_sleeper();
         self.shared.attention.put_off(now);
@@ -142,6 +135,11 @@ impl<W: Work> Tender<W> {
         if self.sleeper.watch.wait(LONG_TICK_NS)
             && let Some(doorbell) = doorbell
         {
+            // That nobody polls is no news of a program that sleeps: it is not to wake for it.
+            let attention = &self.shared.attention;
+            if attention.rang() && !attention.is_due() {
+                return;
+            }
             let did = self.shared.work.try_lock().is_some_and(|mut work| work.tend(now_ns()));
             doorbell.ring();
             if !did {
@@ -159,32 +157,31 @@ impl<W: Work> Tender<W> {
             self.told_ns = now;
             pulse.beat();
         }
-        let due = self.shared.attention.is_due();
-        self.nap(if due { MIN_SLEEP_NS } else { TICK_NS });
+        self.nap(self.judge.stays_out(self.shared.attention.is_due()));
     }
 
     /// The program computes: does its work, and sleeps until there is more.
     fn tend(&mut self, now: u64) {
         let Some(mut work) = self.shared.work.try_lock() else { return self.stay_out(now) };
+        // It may have gone to sleep since, before it let the lock go: what is taken here now would
+        // not wake it.
+        if self.shared.phase.load(Ordering::Relaxed) != Phase::Awake as u8 {
+            return;
+        }
         self.told_ns = now;
         let did = work.tend(now);
         let device = work.device();
         device.flush(now);
         self.sleeper.refresh(device);
         let quiet = device.arm(Wake::Descriptor) && !work.has_news();
-        // What nobody uses is looked at more and more rarely: a process may have many endpoints, and
-        // a wake-up costs the program some microseconds.
-        let used = did || self.shared.attention.polls().wrapping_sub(self.seen) > 1;
-        self.tick_ns = if used { TICK_NS } else { (self.tick_ns * 2).min(LONG_TICK_NS) };
-        let timeout = work.deadline_ns().map_or(self.tick_ns, |d| d.saturating_sub(now));
-        (self.seen, self.seen_ns) = (self.shared.attention.polls(), now);
-        self.shared.attention.attended(now);
+        let until_ns = work.deadline_ns().map(|d| d.saturating_sub(now));
+        self.judge.saw(self.shared.attention.polls(), now);
+        self.shared.attention.attended();
         drop(work);
-        if quiet {
-            self.sleeper.watch.wait(timeout.clamp(MIN_SLEEP_NS, self.tick_ns));
-        } else if !did {
-            // Something is there that only the program can take.
-            self.nap(TICK_NS);
+        match self.judge.rest(quiet, did, until_ns) {
+            Rest::Watch(limit_ns) => _ = self.sleeper.watch.wait(limit_ns),
+            Rest::Nap(nap_ns) => self.nap(nap_ns),
+            Rest::None => {}
         }
     }
 }

@@ -7,6 +7,7 @@ mod flow;
 mod limits;
 mod loss;
 mod meet;
+mod soak;
 mod talk;
 
 use std::process::ExitCode;
@@ -96,6 +97,10 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
     match role {
         "twice" => return limits::open_twice(),
         "hold" => return talk::hold(number(0, 6)?),
+        "soak" => {
+            let lab = arguments.get(2).map(String::as_str);
+            return soak::soak(number(0, 12_000)?, number(1, 6)?, lab);
+        }
         _ => {}
     }
     let rank = Rank::open()?;

@@ -1,0 +1,105 @@
+//! All that can happen between a program, its tender and the network, gone through to the end, in
+//! steps of time: what is left due is done soon though the program makes no further call, or only
+//! calls that do nothing about it; and a tender that has nothing to do does not spin.
+//!
+//! Between any two things that the tender does, it may be held up, and the program may act; but it
+//! ends each of its rounds within [`DELAY`].
+
+mod tests;
+mod world;
+
+use std::collections::{HashSet, VecDeque};
+
+use super::judge::Limits;
+use world::World;
+use world::program::{QUEUED, UNATTENDED};
+
+/// The real limits, in their order, but nearer to each other: some tens of steps are all.
+const LIMITS: Limits = Limits { tick_ns: 6, long_tick_ns: 16, min_sleep_ns: 1, rare_ns: 2 };
+
+/// So many steps a tender may take from waking up to its next sleep.
+const DELAY: u64 = 1;
+
+/// What a program does, and what it meets with.
+#[derive(Clone, Copy, Default, Debug)]
+struct Kind {
+    sends: bool,
+    /// Sends may be held; also without a time, where many bursts were over in time.
+    holds: bool,
+    trusts: bool,
+    /// Sends may wait for room.
+    queues: bool,
+    /// Sends want an answer by some time.
+    answers: bool,
+    polls: bool,
+    /// It polls in every step, until it stops for good.
+    always_polls: bool,
+    stops: bool,
+    /// It sleeps in calls.
+    sleeps: bool,
+    keeps_lock: bool,
+    arrivals: bool,
+    /// Of these some are only for the program to take.
+    unread: bool,
+}
+
+/// By which law the tender judges.
+#[derive(Clone, Copy, Debug)]
+struct Law {
+    /// As it did once: all calls count, not only polls, and nothing but a tick wakes it.
+    counts_calls: bool,
+    /// What is due sets the timer.
+    due_sets_timer: bool,
+    /// The timer is not put off past the time of held messages.
+    keeps_times: bool,
+    /// A tender that leaves a program which sleeps has the next poll set the timer.
+    leaves: bool,
+    /// How long a program may wait for its turn on a core. The real one learns that; here any.
+    turn: u64,
+}
+
+const REAL: Law =
+    Law { counts_calls: false, due_sets_timer: true, keeps_times: true, leaves: true, turn: 0 };
+
+/// How long what is due may wait: with a time of its own, and without.
+type Bounds = (u64, u64);
+
+/// Held messages go at their time; where a send that waits for room has set a later one since, at
+/// that; and a round of the tender is over that may have begun to put the timer off, and another.
+const TIMED: u64 = QUEUED + 2 * DELAY;
+
+/// Goes through all that can happen; gives how many states there are, or how the bounds are missed.
+fn explore(kind: Kind, law: Law, bounds: Bounds) -> Result<usize, String> {
+    let mut seen = HashSet::from([World::new().key()]);
+    // What has happened, and after what.
+    let mut ways = vec![("", 0)];
+    let mut open = VecDeque::from([(World::new(), 0)]);
+    while let Some((world, from)) = open.pop_front() {
+        for (what, next) in world.happenings(kind, law) {
+            if !seen.insert(next.key()) {
+                continue;
+            }
+            let waited = next.waited();
+            ways.push((what, from));
+            if waited.0 > bounds.0 || waited.1 > bounds.1 || next.spins() {
+                let why = if next.spins() { "the tender spins" } else { "it waits for too long" };
+                let way = way(&ways);
+                return Err(format!("{why}, {waited:?} of {bounds:?}:\n{way}\n{next:?}"));
+            }
+            open.push_back((next, ways.len() - 1));
+        }
+    }
+    Ok(seen.len())
+}
+
+/// What has led to the last state.
+fn way(ways: &[(&str, usize)]) -> String {
+    let mut at = ways.len() - 1;
+    let mut lines = Vec::new();
+    while at != 0 {
+        lines.push(ways[at].0);
+        at = ways[at].1;
+    }
+    lines.reverse();
+    lines.join("\n")
+}

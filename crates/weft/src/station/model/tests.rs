@@ -1,0 +1,108 @@
+//! What programs of several kinds can count on.
+
+use super::*;
+
+/// Nobody has polled for a while, and a round of the tender; twice, for just before the end of the
+/// first the tender may have seen that the program has polled enough to be left alone.
+const UNTIMED: u64 = 2 * (UNATTENDED + DELAY);
+
+fn keeps(kind: Kind) {
+    keeps_within(kind, (TIMED, UNTIMED));
+}
+
+fn keeps_within(kind: Kind, bounds: Bounds) {
+    match explore(kind, REAL, bounds) {
+        Ok(states) => println!("{states} states of {kind:?}"),
+        Err(way) => panic!("{kind:?}: {way}"),
+    }
+}
+
+const SENDS: Kind = Kind {
+    sends: true,
+    holds: true,
+    trusts: false,
+    queues: true,
+    answers: false,
+    polls: false,
+    always_polls: false,
+    stops: false,
+    sleeps: false,
+    keeps_lock: false,
+    arrivals: true,
+    unread: false,
+};
+
+#[test]
+fn who_only_sends_is_looked_after() {
+    keeps(SENDS);
+    keeps(Kind { queues: false, answers: true, ..SENDS });
+}
+
+#[test]
+fn who_only_computes_is_looked_after() {
+    keeps(Kind { arrivals: true, ..Kind::default() });
+    keeps(Kind { arrivals: true, unread: true, ..Kind::default() });
+    keeps(Kind { arrivals: true, keeps_lock: true, ..Kind::default() });
+}
+
+#[test]
+fn who_sends_in_bursts_then_computes_is_looked_after() {
+    keeps(Kind { queues: false, ..SENDS });
+    keeps(Kind { queues: false, trusts: true, arrivals: false, ..SENDS });
+}
+
+#[test]
+fn who_sends_and_polls_now_and_then_is_looked_after() {
+    keeps(Kind { polls: true, queues: false, ..SENDS });
+    keeps(Kind { polls: true, holds: false, ..SENDS });
+}
+
+#[test]
+fn who_polls_all_the_time_then_stops_is_looked_after() {
+    let polls = Kind { polls: true, always_polls: true, stops: true, ..Kind::default() };
+    keeps(Kind { arrivals: true, ..polls });
+    keeps(Kind { sends: true, holds: true, ..polls });
+}
+
+#[test]
+fn who_sleeps_in_calls_then_computes_is_looked_after() {
+    keeps(Kind { sleeps: true, arrivals: true, ..Kind::default() });
+}
+
+#[test]
+fn who_waits_for_cores_is_looked_after_later() {
+    const TURN: u64 = 2 * UNATTENDED;
+    let (kind, law) = (Kind { queues: false, ..SENDS }, Law { turn: TURN, ..REAL });
+    if let Err(way) = explore(kind, law, (TIMED, 2 * (TURN + DELAY))) {
+        panic!("{way}");
+    }
+}
+
+/// The tender's former law: it stood back while calls were made.
+#[test]
+fn a_tender_that_counts_calls_is_found_out() {
+    let former = Law { counts_calls: true, due_sets_timer: false, ..REAL };
+    let way = explore(SENDS, former, (UNTIMED, UNTIMED)).expect_err("nothing was found");
+    println!("{way}");
+}
+
+fn is_found_out(kind: Kind, law: Law) {
+    let way = explore(kind, law, (TIMED, UNTIMED)).expect_err("nothing was found");
+    println!("{law:?}: {way}");
+}
+
+#[test]
+fn held_messages_without_a_timer_are_found_out() {
+    is_found_out(Kind { queues: false, ..SENDS }, Law { due_sets_timer: false, ..REAL });
+}
+
+#[test]
+fn a_timer_that_is_put_off_past_held_messages_is_found_out() {
+    is_found_out(Kind { queues: false, ..SENDS }, Law { keeps_times: false, ..REAL });
+}
+
+#[test]
+fn a_tender_that_leaves_who_sleeps_without_a_timer_is_found_out() {
+    let kind = Kind { sleeps: true, arrivals: true, ..Kind::default() };
+    is_found_out(kind, Law { leaves: false, ..REAL });
+}

@@ -1,0 +1,162 @@
+//! What the program does, and what a poll does for whoever makes it.
+
+use super::World;
+use crate::station::judge::{self, Phase};
+use crate::station::model::{Kind, Law};
+
+/// So many steps a message is held, a send that waits for room is left to the program, and it takes
+/// until an answer is missed.
+const HELD: u64 = 1;
+pub(in crate::station::model) const QUEUED: u64 = 2;
+const ANSWER: u64 = 4;
+
+/// Sends without a poll that make one.
+const SENDS_PER_POLL: u8 = 4;
+
+/// A poll puts the timer off by so many steps where nobody waits for cores.
+pub(in crate::station::model) const UNATTENDED: u64 = 5;
+
+impl World {
+    pub(super) fn polled(&mut self, law: Law) {
+        self.polls += 1;
+        if self.now >= self.again {
+            self.put_off(self.now, law);
+            self.rings_before(self.now, law);
+        }
+    }
+
+    pub(super) fn rings_before(&mut self, now: u64, law: Law) {
+        let before = judge::rings_before(now, self.due[0], self.by);
+        if law.keeps_times && before.is_some() {
+            self.timer = before;
+        }
+    }
+
+    pub(super) fn put_off(&mut self, now: u64, law: Law) {
+        let off = judge::put_off(now, UNATTENDED, law.turn);
+        (self.again, self.timer) = (off.again_ns, Some(off.rings_ns));
+    }
+
+    fn due_by(&mut self, what: usize, at: u64, law: Law) {
+        self.due[what] = true;
+        if law.due_sets_timer {
+            self.timer = Some(at);
+        }
+    }
+
+    fn transmit(&mut self) {
+        (self.held, self.due[0]) = (None, false);
+    }
+
+    /// A poll; one that has found what is waited for may end `early`.
+    pub(super) fn progress(&mut self, early: bool, law: Law) {
+        self.polled(law);
+        self.sent = 0;
+        if self.arrived.take().is_some() {
+            (self.queued, self.due[1]) = (false, false);
+            // Whoever has got something is to acknowledge it.
+            self.deadline = Some(self.now + ANSWER);
+            if early {
+                return;
+            }
+        } else if self.deadline.is_some_and(|deadline| deadline <= self.now) {
+            self.deadline = None;
+        }
+        self.transmit();
+    }
+
+    fn begin_action(&self) -> World {
+        World { actions: self.actions - 1, calm: 0, ..*self }
+    }
+
+    fn poll(&self, early: bool, law: Law) -> World {
+        let mut next = self.begin_action();
+        next.unread = false;
+        next.progress(early, law);
+        next
+    }
+
+    /// All ways in which a send can go.
+    fn sends(&self, kind: Kind, law: Law, all: &mut Vec<(&'static str, World)>) {
+        let mut begun = self.begin_action();
+        if law.counts_calls {
+            begun.polled(law);
+        }
+        begun.sent += 1;
+        if kind.answers && begun.deadline.is_none() {
+            begun.deadline = Some(self.now + ANSWER);
+        }
+        let mut found = Vec::new();
+        if kind.queues && !begun.queued {
+            let mut waits = begun;
+            waits.queued = true;
+            waits.due_by(1, self.now + QUEUED, law);
+            found.push(("a send waits for room", waits));
+        }
+        let mut goes = begun;
+        goes.transmit();
+        found.push(("a send goes", goes));
+        // What has waited for long takes the next one along.
+        if kind.holds && begun.held.is_none_or(|since| self.now < since + HELD) {
+            let mut waits = begun;
+            waits.held = begun.held.or(Some(self.now));
+            waits.timed = begun.held.is_some() && begun.timed;
+            if kind.trusts && self.now >= begun.by {
+                found.push(("a send is held without a time", waits));
+            }
+            waits.timed |= begun.held.is_none();
+            waits.due[0] = true;
+            if self.now >= begun.by {
+                waits.by = self.now + HELD;
+                waits.due_by(0, waits.by, law);
+            }
+            found.push(("a send is held", waits));
+        }
+        for (name, mut next) in found {
+            if next.sent >= SENDS_PER_POLL || self.queued {
+                if next.arrived.is_some() {
+                    let mut early = next;
+                    early.progress(true, law);
+                    all.push((name, early));
+                }
+                next.progress(false, law);
+            }
+            all.push((name, next));
+        }
+    }
+
+    pub(super) fn actions(&self, kind: Kind, law: Law, all: &mut Vec<(&'static str, World)>) {
+        if self.phase == Phase::OnDescriptors || self.actions == 0 {
+            return;
+        }
+        if kind.keeps_lock {
+            let ends = World { locked: false, stopped: true, ..self.begin_action() };
+            let begins = World { locked: true, ..self.begin_action() };
+            if self.locked {
+                all.push(("the lock is left", ends));
+            } else if !self.stopped {
+                all.push(("the lock is taken", begins));
+            }
+        }
+        if self.locked || self.stopped {
+            return;
+        }
+        if kind.sends {
+            self.sends(kind, law, all);
+        }
+        if kind.polls {
+            all.push(("a poll", self.poll(false, law)));
+            if self.arrived.is_some() {
+                all.push(("a poll ends early", self.poll(true, law)));
+            }
+        }
+        if kind.stops {
+            all.push(("it stops", World { stopped: true, ..self.begin_action() }));
+        }
+        if kind.sleeps {
+            let mut next = self.poll(false, law);
+            next.phase = Phase::OnDescriptors;
+            all.push(("it sleeps", next));
+        }
+    }
+}

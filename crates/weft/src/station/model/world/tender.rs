@@ -1,0 +1,90 @@
+//! What the tender does.
+
+use super::{At, World};
+use crate::station::judge::{Phase, Rest, Sight, Then};
+use crate::station::model::{DELAY, LIMITS, Law};
+
+impl World {
+    pub(super) fn looks(&self, law: Law) -> Option<(&'static str, World)> {
+        let mut next = *self;
+        let asleep = |steps| At::Asleep { watches: false, until: self.now + steps };
+        Some(match self.at {
+            At::Asleep { .. } => return None,
+            At::Woken { by } => {
+                let rang = self.timer.is_some_and(|at| at <= self.now);
+                if rang {
+                    next.timer = None;
+                }
+                let too_soon = self.now - self.looked < LIMITS.tick_ns;
+                // Some may follow each other closely, until it has seen that all is quiet.
+                next.calm = match self.is_calm() {
+                    true if too_soon => self.calm + 1,
+                    true => self.calm.min(4),
+                    false => 0,
+                };
+                next.looked = self.now;
+                next.at = At::Looked { by, now: self.now, polls: self.polls, rang };
+                ("the tender looks", next)
+            }
+            At::Looked { by, now, polls, rang } => {
+                let rang = rang && !law.counts_calls;
+                let (phase, turn_ns) = (self.phase, law.turn);
+                let sight = Sight { now_ns: now, polls, rang, phase, left: false, turn_ns };
+                next.at = match next.judge.judge(&sight) {
+                    Then::Nap(steps) => At::Leaves { by, steps },
+                    Then::StandBack => At::StandsBack { by, now, polls },
+                    Then::Tend => At::Tends { by, now },
+                    Then::StandIn => unreachable!("nobody sleeps on a doorbell here"),
+                };
+                ("it judges", next)
+            }
+            At::StandsBack { by, now, polls } => {
+                next.judge.saw(polls, now);
+                next.put_off(now, law);
+                next.at = At::HasPutOff { by, now };
+                ("it stands back", next)
+            }
+            At::Leaves { by, steps } => {
+                if law.leaves {
+                    next.again = 0;
+                }
+                next.at = At::HasLeft { by, steps };
+                ("it leaves", next)
+            }
+            At::HasLeft { steps, .. } => {
+                next.at = match self.phase {
+                    Phase::OnDescriptors => asleep(steps),
+                    _ => At::Woken { by: self.now + DELAY },
+                };
+                ("it has left", next)
+            }
+            At::HasPutOff { now, .. } => {
+                next.rings_before(now, law);
+                next.at = asleep(LIMITS.long_tick_ns);
+                ("it sleeps", next)
+            }
+            At::Tends { now, .. } => ("it tends", self.tended(now, law)),
+        })
+    }
+
+    fn tended(&self, now: u64, law: Law) -> World {
+        let mut next = *self;
+        let asleep = |watches, steps| At::Asleep { watches, until: self.now + steps };
+        if self.locked {
+            let due = self.due != [false; 2];
+            next.at = asleep(false, self.judge.stays_out(due));
+            return next;
+        }
+        let did = self.arrived.is_some() || self.deadline.is_some_and(|at| at <= self.now);
+        next.progress(false, law);
+        let until = next.deadline.map(|deadline| deadline.saturating_sub(now));
+        next.judge.saw(next.polls, now);
+        next.again = u64::MAX;
+        next.at = match next.judge.rest(!self.unread, did, until) {
+            Rest::Watch(steps) => asleep(true, steps),
+            Rest::Nap(steps) => asleep(false, steps),
+            Rest::None => At::Woken { by: self.now + DELAY },
+        };
+        next
+    }
+}
