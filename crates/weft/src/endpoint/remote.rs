@@ -333,10 +333,9 @@ pub(super) fn end_unanswered(ops: &mut Ops, slot: u32, code: u8) {
     ops.end(slot, Err(unanswered(peer, code)));
 }
 
-/// Whether an answer of `len` bytes is what an operation has asked for.
+/// Whether an answer of `len` bytes is what the operation that it names ([`asked_of`]) wants.
 pub(super) fn wants(ops: &mut Ops, slot: u32, envelope: &Envelope, len: u64) -> bool {
-    let op = ops.at(slot);
-    envelope.flags == 0 && matches!(op.state, State::Remote) && op.buf.len() as u64 == len
+    envelope.flags == 0 && ops.at(slot).buf.len() as u64 == len
 }
 
 /// An answer has come whole.

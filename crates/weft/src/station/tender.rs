@@ -4,8 +4,8 @@
 //! program that only sends makes calls and still looks after nothing. While the program polls, the
 //! tender sleeps and watches nothing, for a descriptor that is watched costs whoever sends to it a
 //! wake-up. A timer ([`Attention`](crate::attention::Attention)) wakes it when something that a
-//! call left behind is due, and when nobody has polled for a millisecond; from then on arrivals
-//! wake it, until the program polls again.
+//! call left behind is due, and when nobody has polled for a millisecond or two; from then on
+//! arrivals wake it, until the program polls again.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};

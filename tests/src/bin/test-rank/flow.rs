@@ -23,7 +23,8 @@ fn message(from: u32, number: u64, len: usize, count: u64) -> Vec<u8> {
     bytes
 }
 
-fn fill(bytes: &mut [u8], from: u32, number: u64) {
+/// Bytes that depend on who sends them, and on the message's number.
+pub fn fill(bytes: &mut [u8], from: u32, number: u64) {
     let seed = number.wrapping_mul(31).wrapping_add(u64::from(from)) as u8;
     for (at, byte) in bytes.iter_mut().enumerate() {
         *byte = seed.wrapping_add(at as u8).wrapping_add((at >> 8) as u8);

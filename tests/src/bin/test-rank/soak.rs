@@ -18,6 +18,7 @@ use weft_sys::ns::NetNs;
 use weft_wire::JobKey;
 
 use super::Failure;
+use super::flow::fill;
 
 /// The longest gap before a send.
 const GAP: Duration = Duration::from_millis(20);
@@ -150,12 +151,6 @@ fn compute(gap: Duration) {
     }
 }
 
-fn fill(bytes: &mut [u8], number: u64) {
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = (number as usize).wrapping_mul(31).wrapping_add(at + (at >> 8)) as u8;
-    }
-}
-
 impl Side<'_> {
     /// The rows of both, in turn; both know how they go.
     fn run(&mut self) -> Result<(), Failure> {
@@ -191,7 +186,7 @@ impl Side<'_> {
 
     fn send(&self, number: u64, len: usize) -> Result<(), Failure> {
         let mut bytes = vec![0; len];
-        fill(&mut bytes[HEAD..], number);
+        fill(&mut bytes[HEAD..], 0, number);
         bytes[..8].copy_from_slice(&number.to_le_bytes());
         bytes[8..HEAD].copy_from_slice(&now_ns().to_le_bytes());
         // To wait for its end would be a call that does what is left.
@@ -216,7 +211,7 @@ impl Side<'_> {
             return Err(format!("message {came} in the place of {number}").into());
         }
         let mut wanted = vec![0; len - HEAD];
-        fill(&mut wanted, number);
+        fill(&mut wanted, 0, number);
         if bytes[HEAD..] != wanted {
             return Err(format!("message {number} is damaged").into());
         }
