@@ -101,6 +101,10 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
             let lab = arguments.get(2).map(String::as_str);
             return soak::soak(number(0, 12_000)?, number(1, 6)?, lab);
         }
+        "soak-pair" => {
+            let lab = arguments.get(2).map(String::as_str);
+            return soak::pair(number(0, 0)?, number(1, 1000)?, lab);
+        }
         _ => {}
     }
     let rank = Rank::open()?;

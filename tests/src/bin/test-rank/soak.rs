@@ -1,11 +1,13 @@
-//! Many pairs of endpoints in one process, by shared memory and between the nodes of a lab, that
+//! Many pairs of endpoints, by shared memory and between the nodes of a lab, that
 //! send each other messages with random gaps in which they make no call. Nothing is lost, nothing
 //! comes twice, all comes in order, and the last message of each row comes though its sender makes
 //! no further call until it has been told so by another way than messages.
 
 use std::io;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use weft::context::{ContextOptions, DeviceKind};
@@ -15,6 +17,7 @@ use weft::remote::Windows;
 use weft_cli::lab::Lab;
 use weft_sys::clock::now_ns;
 use weft_sys::ns::NetNs;
+use weft_sys::process::{Setup, spawn};
 use weft_wire::JobKey;
 
 use super::Failure;
@@ -28,7 +31,7 @@ const SHORT: Duration = Duration::from_micros(60);
 const ROW_MAX: u64 = 64;
 /// What only a hang takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A waiting receiver looks as often as this whether another pair has failed.
+/// A waiting receiver looks as often as this whether the other one has failed.
 const LOOK_NS: u64 = 1_000_000_000;
 /// Bytes at the start of each message: its number, and when it was sent.
 const HEAD: usize = 16;
@@ -43,6 +46,8 @@ enum Waits {
     Yielding,
     Sleeping,
 }
+
+const WAITS: [Waits; 3] = [Waits::Spinning, Waits::Yielding, Waits::Sleeping];
 
 impl Waits {
     /// Of the pair of this number: cores are few, so nearly all sleep.
@@ -81,40 +86,6 @@ impl Random {
     }
 }
 
-/// What all pairs share.
-struct All {
-    /// Sides, and those that are ready to begin.
-    sides: u64,
-    ready: AtomicU64,
-    failed: AtomicBool,
-    delays: Mutex<Vec<(DeviceKind, Waits, Vec<u64>)>>,
-}
-
-impl All {
-    /// Waits, without a call, until so many have come; no longer where one has failed.
-    fn until(&self, come: &AtomicU64, count: u64) -> Result<(), Failure> {
-        let begun = Instant::now();
-        while come.load(Ordering::Acquire) < count {
-            let come = come.load(Ordering::Relaxed);
-            self.goes_on(begun, || format!("{come} of {count} have come"))?;
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        Ok(())
-    }
-
-    fn meet(&self, come: &AtomicU64, count: u64) -> Result<(), Failure> {
-        come.fetch_add(1, Ordering::AcqRel);
-        self.until(come, count)
-    }
-
-    fn goes_on(&self, begun: Instant, how_far: impl Fn() -> String) -> Result<(), Failure> {
-        if self.failed.load(Ordering::Relaxed) {
-            return Err("another one has failed".into());
-        }
-        if begun.elapsed() < PATIENCE { Ok(()) } else { Err(how_far().into()) }
-    }
-}
-
 /// What the two of a pair share.
 struct Pair {
     device: DeviceKind,
@@ -126,6 +97,32 @@ struct Pair {
     received: AtomicU64,
     /// Sides that have said where they are, then those that are through.
     met: AtomicU64,
+    failed: AtomicBool,
+}
+
+impl Pair {
+    /// Waits, without a call, until so many have come; no longer where the other one has failed.
+    fn until(&self, come: &AtomicU64, count: u64) -> Result<(), Failure> {
+        let begun = Instant::now();
+        while come.load(Ordering::Acquire) < count {
+            let come = come.load(Ordering::Relaxed);
+            self.goes_on(begun, || format!("{come} of {count} have come"))?;
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
+    fn meet(&self, count: u64) -> Result<(), Failure> {
+        self.met.fetch_add(1, Ordering::AcqRel);
+        self.until(&self.met, count)
+    }
+
+    fn goes_on(&self, begun: Instant, how_far: impl Fn() -> String) -> Result<(), Failure> {
+        if self.failed.load(Ordering::Relaxed) {
+            return Err("the other one has failed".into());
+        }
+        if begun.elapsed() < PATIENCE { Ok(()) } else { Err(how_far().into()) }
+    }
 }
 
 /// One of a pair.
@@ -134,7 +131,6 @@ struct Side<'a> {
     me: usize,
     peer: u32,
     pair: &'a Pair,
-    all: &'a All,
     /// The memory to receive into.
     into: Vec<u8>,
     delays: Vec<u64>,
@@ -173,11 +169,11 @@ impl Side<'_> {
             }
             if sends {
                 // Messages, by another way than them: this side makes no call meanwhile.
-                self.all.until(&self.pair.received, last)?;
+                self.pair.until(&self.pair.received, last)?;
             }
             next = last;
         }
-        self.all.meet(&self.pair.met, 4)?;
+        self.pair.meet(4)?;
         match self.endpoint.iprobe(self.peer, Tag::ANY) {
             Some(status) => Err(format!("one more message, of {} bytes", status.len).into()),
             None => Ok(()),
@@ -226,7 +222,7 @@ impl Side<'_> {
             match self.endpoint.recv_timeout(self.peer, Tag::ANY, &mut self.into, LOOK_NS) {
                 Ok(status) => return Ok(status.len),
                 Err(Error::TimedOut { .. }) => {
-                    self.all.goes_on(begun, || format!("message {number} does not come"))?;
+                    self.pair.goes_on(begun, || format!("message {number} does not come"))?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -246,107 +242,135 @@ impl Side<'_> {
                 }
                 Err(again) => request = again,
             }
-            self.all.goes_on(begun, || format!("message {number} does not come"))?;
+            self.pair.goes_on(begun, || format!("message {number} does not come"))?;
             pause();
         }
     }
 }
 
-/// One of a pair, in the network of its node.
-fn side(pair: &Pair, all: &All, me: usize) -> Result<(), Failure> {
+/// One of a pair, in the network of its node; gives how long each message that it received took.
+fn side(pair: &Pair, me: usize) -> Result<Vec<u64>, Failure> {
     let options = ContextOptions { device: pair.device, ..ContextOptions::from_env()? };
     let key = JobKey((pair.number + 1).to_le_bytes().repeat(2).try_into().unwrap_or_default());
     let endpoint = Endpoint::open(&options, key, Arc::new(Windows::default()))?;
     let mine = endpoint.address().ok_or("an endpoint without an address")?;
     pair.addresses.lock().map_err(|_| "the other one has failed")?.push((me, mine));
-    all.meet(&pair.met, 2)?;
+    pair.meet(2)?;
     let addresses = pair.addresses.lock().map_err(|_| "the other one has failed")?.clone();
     let other = addresses.iter().find(|(who, _)| *who != me).ok_or("nobody else is there")?;
     let peer = endpoint.add_peer(&other.1)?;
-    all.meet(&all.ready, all.sides)?;
     let into = vec![0; LENGTHS[0].0];
-    let mut side = Side { endpoint, me, peer, pair, all, into, delays: Vec::new() };
-    let done = side.run();
-    let mut delays = all.delays.lock().map_err(|_| "another one has failed")?;
-    delays.push((pair.device, Waits::of(pair.number), side.delays));
-    done
+    let mut side = Side { endpoint, me, peer, pair, into, delays: Vec::new() };
+    side.run()?;
+    Ok(side.delays)
 }
 
 /// Runs it, in a node of the lab where there is one; says what goes wrong.
-fn play(pair: &Pair, all: &All, me: usize, node: Option<&NetNs>) -> Result<(), String> {
-    let work = || side(pair, all, me).map_err(|error| io::Error::other(error.to_string()));
+fn play(pair: &Pair, me: usize, node: Option<&NetNs>) -> Result<Vec<u64>, String> {
+    let work = || side(pair, me).map_err(|error| io::Error::other(error.to_string()));
     let done = match node {
         Some(node) => node.run(work),
         None => work(),
     };
     done.map_err(|error| {
-        all.failed.store(true, Ordering::Relaxed);
-        format!("pair {} by {:?}, side {me}: {error}", pair.number, pair.device)
+        pair.failed.store(true, Ordering::Relaxed);
+        format!("side {me}: {error}")
     })
+}
+
+/// Both sides of the pair of this number, which send each other `count` messages in all; by shared
+/// memory, or between the first two nodes of a lab. Prints how long each took, ns.
+pub fn pair(number: u64, count: u64, lab: Option<&str>) -> Result<(), Failure> {
+    let lab = lab.map(Lab::find).transpose()?;
+    let nodes = lab.as_ref().map(|lab| Ok::<_, Failure>([lab.net(0)?, lab.net(1)?])).transpose()?;
+    let device = if nodes.is_some() { DeviceKind::Ether } else { DeviceKind::Shm };
+    let pair = Pair {
+        device,
+        number,
+        count,
+        addresses: Mutex::default(),
+        received: AtomicU64::new(0),
+        met: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
+    };
+    let delays = std::thread::scope(|scope| {
+        let (pair, nodes) = (&pair, &nodes);
+        let node = |me: usize| nodes.as_ref().map(|nodes| &nodes[me]);
+        let threads = [0, 1].map(|me| scope.spawn(move || play(pair, me, node(me))));
+        let ends = threads.map(|thread| thread.join().unwrap_or_else(|_| Err("a panic".into())));
+        ends.into_iter().collect::<Result<Vec<_>, String>>()
+    })?;
+    let words: Vec<String> = delays.concat().iter().map(u64::to_string).collect();
+    println!("{DELAYS}{}", words.join(" "));
+    Ok(())
+}
+
+/// What a pair's line of delays begins with.
+const DELAYS: &str = "@0 delays ";
+
+/// A pair in a process of its own, as ranks are: a process's memory has one lock, and one of all
+/// threads that maps memory would keep all others from copying.
+fn process(number: u64, count: u64, lab: Option<&str>) -> Result<Vec<u64>, String> {
+    let run = || -> Result<Vec<u64>, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["soak-pair", &number.to_string(), &count.to_string()]).args(lab);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let setup = Setup { dies_with_parent: true, ..Setup::default() };
+        let out = spawn(&mut command, setup)?.wait_with_output()?;
+        let said = String::from_utf8(out.stdout)?;
+        match said.lines().find_map(|line| line.strip_prefix(DELAYS)) {
+            Some(delays) if out.status.success() => {
+                Ok(delays.split(' ').map(str::parse).collect::<Result<_, _>>()?)
+            }
+            _ => Err(said.into()),
+        }
+    };
+    run().map_err(|error| format!("pair {number} in {}: {error}", lab.unwrap_or("a node")))
 }
 
 /// `count` messages in all between `pairs` pairs by shared memory, and as many between the first
 /// two nodes of a lab, where there is one.
 pub fn soak(count: u64, pairs: u64, lab: Option<&str>) -> Result<(), Failure> {
-    let lab = lab.map(Lab::find).transpose()?;
-    let nodes = lab.as_ref().map(|lab| Ok::<_, Failure>([lab.net(0)?, lab.net(1)?])).transpose()?;
-    let devices = [Some(DeviceKind::Shm), nodes.is_some().then_some(DeviceKind::Ether)];
-    let kinds = devices.iter().flatten().count() as u64;
-    let pair = |device, number| Pair {
-        device,
-        number,
-        count: count.div_ceil(pairs * kinds),
-        addresses: Mutex::default(),
-        received: AtomicU64::new(0),
-        met: AtomicU64::new(0),
-    };
-    let all_of = |device: &DeviceKind| (0..pairs).map(|n| pair(*device, n)).collect::<Vec<_>>();
-    let found: Vec<Pair> = devices.iter().flatten().flat_map(all_of).collect();
-    let all = All {
-        sides: 2 * found.len() as u64,
-        ready: AtomicU64::new(0),
-        failed: AtomicBool::new(false),
-        delays: Mutex::default(),
-    };
+    let kinds: Vec<Option<&str>> = [None, lab].into_iter().take(1 + lab.iter().count()).collect();
+    let each = count.div_ceil(pairs * kinds.len() as u64);
     let begun = Instant::now();
-    let failed: Vec<String> = std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for pair in &found {
-            for me in 0..2 {
-                let far = nodes.as_ref().filter(|_| pair.device == DeviceKind::Ether);
-                let (all, node) = (&all, far.map(|nodes| &nodes[me]));
-                threads.push(scope.spawn(move || play(pair, all, me, node)));
-            }
-        }
-        let ends = threads.into_iter().map(|thread| thread.join());
-        ends.filter_map(|end| end.unwrap_or_else(|_| Err("a panic".into())).err()).collect()
+    let ends: Vec<_> = std::thread::scope(|scope| {
+        let all = kinds.iter().flat_map(|lab| (0..pairs).map(move |number| (*lab, number)));
+        let start = |(lab, number)| {
+            let run = move || process(number, each, lab);
+            (lab, Waits::of(number), scope.spawn(run))
+        };
+        let threads: Vec<_> = all.map(start).collect();
+        let end = |thread: ScopedJoinHandle<'_, Result<_, String>>| {
+            thread.join().unwrap_or_else(|_| Err("a panic".into()))
+        };
+        threads.into_iter().map(|(lab, waits, thread)| (lab, waits, end(thread))).collect()
     });
+    let failed: Vec<&str> =
+        ends.iter().filter_map(|(.., end)| Some(end.as_ref().err()?.trim())).collect();
     if !failed.is_empty() {
         return Err(failed.join("; ").into());
     }
-    tell(all.delays.into_inner()?, begun.elapsed());
+    for (lab, waits) in kinds.iter().flat_map(|lab| WAITS.map(|waits| (*lab, waits))) {
+        let of = ends.iter().filter(|(l, w, _)| (*l, *w) == (lab, waits));
+        tell(lab, waits, of.flat_map(|(.., end)| end.iter().flatten()).copied().collect());
+    }
+    let received: usize = ends.iter().flat_map(|(.., end)| end).map(Vec::len).sum();
+    println!("@0 received {received} in {:.1} s", begun.elapsed().as_secs_f64());
     Ok(())
 }
 
-fn tell(delays: Vec<(DeviceKind, Waits, Vec<u64>)>, took: Duration) {
-    let mut received = 0;
-    for device in [DeviceKind::Shm, DeviceKind::Ether] {
-        for waits in [Waits::Spinning, Waits::Yielding, Waits::Sleeping] {
-            let of = delays.iter().filter(|(d, w, _)| (*d, *w) == (device, waits));
-            let mut all: Vec<u64> = of.flat_map(|(.., delays)| delays).copied().collect();
-            let Some(last) = all.len().checked_sub(1) else { continue };
-            all.sort_unstable();
-            received += all.len();
-            let us = |at: usize| all[at] as f64 / 1000.0;
-            println!(
-                "@0 delays of {} by {device:?}, {waits:?}: p50 {:.1} us, p99 {:.1} us, largest \
-                 {:.1} us",
-                all.len(),
-                us(last / 2),
-                us(last * 99 / 100),
-                us(last)
-            );
-        }
-    }
-    println!("@0 received {received} in {:.1} s", took.as_secs_f64());
+/// How long messages to receivers that wait so took.
+fn tell(lab: Option<&str>, waits: Waits, mut delays: Vec<u64>) {
+    let Some(last) = delays.len().checked_sub(1) else { return };
+    delays.sort_unstable();
+    let us = |at: usize| delays[at] as f64 / 1000.0;
+    println!(
+        "@0 {} messages {}, {waits:?}: p50 {:.1} us, p99 {:.1} us, largest {:.1} us",
+        delays.len(),
+        if lab.is_some() { "between nodes" } else { "in a node" },
+        us(last / 2),
+        us(last * 99 / 100),
+        us(last)
+    );
 }
