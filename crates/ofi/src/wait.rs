@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use weft::endpoint::remote_operations;
 use weft_sys::clock::now_ns;
 use weft_sys::watch::{Signal, readable};
 
 use crate::abi::*;
-use crate::ep::Live;
+use crate::ep::{Live, is_alone};
 use crate::fail::Fail;
 use crate::gate::Gate;
 
@@ -50,8 +49,6 @@ pub struct Sources {
     rounds: AtomicU32,
     /// When one of the first of them was over.
     looked_ns: AtomicU64,
-    /// The process's operations on remote memory when an endpoint's patience was last asked.
-    remote: AtomicU32,
     brisk_polls: u32,
 }
 
@@ -75,7 +72,6 @@ impl Sources {
             woken: AtomicBool::new(false),
             rounds: AtomicU32::new(0),
             looked_ns: AtomicU64::new(0),
-            remote: AtomicU32::new(0),
             brisk_polls: if threads { BRISK_POLLS_AMONG_THREADS } else { BRISK_POLLS },
         })
     }
@@ -165,10 +161,10 @@ impl Sources {
     /// The user has found nothing, and will look again: it gives way to others, at times. `true` if
     /// it has, so that something may have come meanwhile.
     ///
-    /// A user who waits here does not sleep while there are operations on remote memory, which may
-    /// be another endpoint's: Open MPI has one for messages and one for remote memory, and looks at
-    /// both in turn. (A sleep at the first was 1 ms without a look at the second: in a node, 10 of
-    /// 100 atomic operations on a process that waits took 0.5 to 1 ms.)
+    /// A user who waits here does not sleep where the process has another endpoint that may have
+    /// something: Open MPI has one for messages, and one for remote memory from its first window
+    /// on, and looks at both in turn. (A sleep at the first was 1 ms without a look at the second:
+    /// in a node, 10 of 100 atomic operations on a process that waits took 0.5 to 1 ms.)
     #[inline]
     pub fn idle(&self) -> bool {
         let rounds = self.rounds.load(Ordering::Relaxed).saturating_add(1);
@@ -176,12 +172,7 @@ impl Sources {
         // Not with the list in hand, for this may take a while; to keep one of it is not free.
         let due = |live: &&Arc<Live>| live.endpoint.is_idle_due(rounds);
         let first = self.list.enter().first().filter(due).cloned();
-        first.is_some_and(|live| {
-            let remote = remote_operations();
-            let same = self.remote.swap(remote, Ordering::Relaxed) == remote;
-            // A first round begins a wait anew.
-            live.endpoint.idle(if same { rounds } else { 0 })
-        })
+        first.is_some_and(|live| live.endpoint.idle(rounds, is_alone()))
     }
 
     /// There is something: wakes the user if it sleeps.

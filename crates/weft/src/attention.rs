@@ -9,6 +9,7 @@
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use weft_sys::clock::now_ns;
 use weft_sys::watch::Timer;
 
 use crate::error::Error;
@@ -105,8 +106,14 @@ impl Attention {
         // One that gets lost, because threads poll at once, does no harm: the count moves.
         self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         if now_ns >= self.put_off_ns.load(Ordering::Relaxed) {
-            self.put_off(now_ns);
+            self.put_off_from_now();
         }
+    }
+
+    /// For a poll, whose time may be older than the timer is long.
+    #[cold]
+    fn put_off_from_now(&self) {
+        self.put_off(now_ns());
     }
 
     /// So many ranks share a core.
@@ -116,7 +123,6 @@ impl Attention {
     }
 
     /// The timer rings when nobody has polled for a while from now on.
-    #[cold]
     pub(crate) fn put_off(&self, now_ns: u64) {
         let unattended_ns = self.unattended_ns.load(Ordering::Relaxed);
         let off = judge::put_off(now_ns, unattended_ns, self.turn_ns());
@@ -147,13 +153,14 @@ impl Attention {
         self.polls.load(Ordering::Relaxed)
     }
 
-    /// The tender looks after everything until it puts the timer off: polls need not.
-    pub(crate) fn attended(&self) {
+    /// The tender polls, from now on: it needs no timer to do so again.
+    pub(crate) fn tends(&self) {
         self.put_off_ns.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// The tender looks after nothing from now on: the next poll puts the timer off.
-    pub(crate) fn left(&self) {
+    /// The tender rests: the next poll puts the timer off, for the program may compute from then
+    /// on, and its poll has disarmed the bell that would wake the tender.
+    pub(crate) fn rests(&self) {
         self.put_off_ns.store(0, Ordering::Relaxed);
     }
 
@@ -210,22 +217,26 @@ mod tests {
     #[test]
     fn it_rings_for_who_no_longer_polls_and_not_before() {
         let attention = Attention::new().unwrap();
-        let far = weft_sys::clock::now_ns() + 1_000_000_000_000;
-        attention.polled(far);
+        let rings_ns = || attention.rings_ns.load(Ordering::Relaxed);
+        let began = now_ns();
+        // However old the time is that it is told.
+        attention.polled(0);
         assert_eq!(attention.polls(), 1);
-        assert!(!attention.rang());
+        let first = rings_ns();
+        assert!(first >= began + UNATTENDED_NS, "{first}");
         // Half of the time later it is put off again; before that a poll costs nothing.
-        attention.put_off(1);
-        attention.polled(UNATTENDED_NS / 2);
-        assert!(attention.rang());
-        attention.polled(UNATTENDED_NS / 2 + 1);
-        assert!(attention.rang());
-        attention.attended();
-        attention.polled(2 * UNATTENDED_NS);
-        assert!(!attention.rang());
-        attention.left();
-        attention.polled(2 * UNATTENDED_NS + 1);
-        assert!(attention.rang());
+        attention.polled(began + UNATTENDED_NS / 2 - 1);
+        assert_eq!(rings_ns(), first);
+        std::thread::sleep(std::time::Duration::from_nanos(UNATTENDED_NS));
+        attention.polled(now_ns());
+        let second = rings_ns();
+        assert!(second >= first + UNATTENDED_NS / 2, "{second}");
+        attention.tends();
+        attention.polled(u64::MAX - 1);
+        assert_eq!(rings_ns(), second, "its own polls need no timer");
+        attention.rests();
+        attention.polled(1);
+        assert!(rings_ns() > second);
     }
 
     #[test]
@@ -233,7 +244,7 @@ mod tests {
         let attention = Attention::new().unwrap();
         let rings_ns = || attention.rings_ns.load(Ordering::Relaxed);
         attention.due_by(Due::Held, 20_000);
-        attention.polled(10_000);
+        attention.put_off(10_000);
         assert_eq!(rings_ns(), 20_000, "a poll may end before they have gone");
         attention.done(Due::Held);
         attention.put_off(15_000);

@@ -38,6 +38,18 @@ const TURNS_POINTS: u32 = 8;
 /// Without any points, one wait in so many tries it again.
 const TURNS_INTERVAL: u32 = 32;
 
+/// A yield that took longer than this, for each of the ranks that share the core and for no less
+/// than four, let a neighbour compute and not look for messages: who sleeps in its stead is woken
+/// in the midst of that turn. It costs half of the points, and so many sleeps of a caller who polls
+/// for ever are tried without yields: few at first, and four times as many for each try that finds
+/// it so again, until so many turns in a row were short.
+const LONG_TURN_NS: u64 = 200_000;
+const LONG_TURN_SLEEPS: (u32, u32) = (64, 4096);
+const SHORT_TURNS: u32 = 512;
+
+/// So many polls in vain such a caller makes before it sleeps: one call polls more than once.
+const LONG_TURN_POLLS: u32 = 4;
+
 /// Polls in vain with less than this gap between them are a wait.
 const IDLE_GAP_NS: u64 = 20_000;
 
@@ -83,6 +95,14 @@ pub(crate) struct Patience {
     idle_yield_ns: u64,
     /// Polls in vain since then.
     idle_polls: u32,
+    /// Sleeps that are still to be tried without yields before them, and how many they will be the
+    /// next time.
+    idle_asleep: u32,
+    next_asleep: u32,
+    /// Turns in a row that were short.
+    short_turns: u32,
+    /// Polls in vain for which nothing was given away, since something last was.
+    idle_spins: u32,
 }
 
 impl Patience {
@@ -104,6 +124,10 @@ impl Patience {
             idle_last_ns: 0,
             idle_yield_ns: 0,
             idle_polls: 0,
+            idle_asleep: 0,
+            next_asleep: LONG_TURN_SLEEPS.0,
+            short_turns: 0,
+            idle_spins: 0,
         }
     }
 
@@ -163,6 +187,24 @@ impl Patience {
         }
     }
 
+    /// A yield let somebody else run, and took so long.
+    pub(crate) fn turned(&mut self, took_ns: u64) {
+        if took_ns > LONG_TURN_NS.saturating_mul(self.ranks_per_core.max(4)) {
+            self.turning = false;
+            self.turns_points /= 2;
+            self.idle_asleep = self.next_asleep;
+            self.next_asleep = (self.next_asleep * 4).min(LONG_TURN_SLEEPS.1);
+            self.crowded = self.crowded.max(CROWDED_WAITS.1);
+            self.short_turns = 0;
+        } else {
+            self.short_turns += 1;
+            if self.short_turns == SHORT_TURNS {
+                self.short_turns = 0;
+                self.next_asleep = LONG_TURN_SLEEPS.0;
+            }
+        }
+    }
+
     /// Learns how many processes of the job share so many cores.
     pub(crate) fn share_cores(&mut self, ranks: usize, cores: usize) {
         self.ranks_per_core = per_core(ranks, cores);
@@ -180,8 +222,9 @@ impl Patience {
     }
 
     /// What to do in the `rounds`th poll in a row, at `now_ns`, that a caller who polls for ever
-    /// made in vain. One who does other work between its polls is not put to sleep.
-    pub(crate) fn idle(&mut self, rounds: u32, now_ns: u64) -> Next {
+    /// made in vain. One who does other work between its polls is not put to sleep, nor one who
+    /// may not be: it yields.
+    pub(crate) fn idle(&mut self, rounds: u32, now_ns: u64, may_sleep: bool) -> Next {
         if rounds <= 1 || now_ns.saturating_sub(self.idle_last_ns) > IDLE_GAP_NS {
             self.idle_since_ns = now_ns;
             self.idle_yield_ns = now_ns;
@@ -189,14 +232,12 @@ impl Patience {
         }
         self.idle_last_ns = now_ns;
         self.idle_polls = self.idle_polls.saturating_add(1);
+        if self.is_crowded() {
+            return self.idle_in_crowd(may_sleep);
+        }
         // Of several threads another one may have been told a later time.
         let waited = now_ns.saturating_sub(self.idle_since_ns);
-        if self.polls() == CROWDED_POLLS {
-            self.crowded = self.crowded.saturating_sub(1);
-            let sleeps = self.idle_polls >= IDLE_CROWDED_POLLS;
-            return if sleeps { Next::Sleep } else { Next::Yield };
-        }
-        if waited > self.spin_ns {
+        if may_sleep && waited > self.spin_ns {
             Next::Sleep
         } else if now_ns.saturating_sub(self.idle_yield_ns) >= YIELD_INTERVAL_NS {
             self.idle_yield_ns = now_ns;
@@ -204,6 +245,27 @@ impl Patience {
         } else {
             Next::Spin
         }
+    }
+
+    /// The same where cores are not free.
+    fn idle_in_crowd(&mut self, may_sleep: bool) -> Next {
+        if self.idle_asleep == 0 || !may_sleep {
+            self.crowded = self.crowded.saturating_sub(1);
+            if !may_sleep || self.idle_polls < IDLE_CROWDED_POLLS {
+                return Next::Yield;
+            }
+        } else if self.idle_polls >= LONG_TURN_POLLS {
+            self.idle_asleep -= 1;
+        } else if self.idle_spins < IDLE_CROWDED_POLLS {
+            self.idle_spins += 1;
+            return Next::Spin;
+        } else {
+            // Waits that begin again and again: several queues are looked at in turn.
+            self.idle_spins = 0;
+            return Next::Yield;
+        }
+        self.idle_spins = 0;
+        Next::Sleep
     }
 
     /// The caller has slept or given its core away in [`Patience::idle`]'s name until `now_ns`.
@@ -283,17 +345,29 @@ mod tests {
     #[test]
     fn polls_in_vain_yield_and_in_the_end_sleep_unless_other_work_lies_between_them() {
         let mut p = Patience::new(SPIN_NS, 2, 2);
-        assert_eq!(p.idle(1, 100), Next::Spin);
-        assert_eq!(p.idle(16, 3_000), Next::Spin);
-        assert_eq!(p.idle(32, 6_000), Next::Yield);
-        assert_eq!(p.idle(48, 7_000), Next::Spin);
+        assert_eq!(p.idle(1, 100, true), Next::Spin);
+        assert_eq!(p.idle(16, 3_000, true), Next::Spin);
+        assert_eq!(p.idle(32, 6_000, true), Next::Yield);
+        assert_eq!(p.idle(48, 7_000, true), Next::Spin);
         for at in (10_000..=SPIN_NS).step_by(10_000) {
-            assert_ne!(p.idle(100, at), Next::Sleep);
+            assert_ne!(p.idle(100, at, true), Next::Sleep);
         }
-        assert_eq!(p.idle(100, SPIN_NS + 10_000), Next::Sleep);
+        assert_eq!(p.idle(100, SPIN_NS + 10_000, true), Next::Sleep);
         p.idled(2 * SPIN_NS);
-        assert_eq!(p.idle(101, 2 * SPIN_NS + 1_000), Next::Sleep);
-        assert_eq!(p.idle(102, 2 * SPIN_NS + 50_000), Next::Spin);
+        assert_eq!(p.idle(101, 2 * SPIN_NS + 1_000, true), Next::Sleep);
+        assert_eq!(p.idle(102, 2 * SPIN_NS + 50_000, true), Next::Spin);
+    }
+
+    #[test]
+    fn who_may_not_sleep_yields() {
+        let mut p = Patience::new(SPIN_NS, 2, 2);
+        let at = |round: u32| u64::from(round) * 10_000;
+        for round in 1..=2 * (SPIN_NS / 10_000) as u32 {
+            assert_ne!(p.idle(round, at(round), false), Next::Sleep);
+        }
+        p.turned(1_000_000);
+        assert!((1..100).all(|round| p.idle(round, 1, false) == Next::Yield));
+        assert_eq!((1..100).find(|round| p.idle(*round, 1, true) == Next::Sleep), Some(4));
     }
 
     #[test]
@@ -301,7 +375,7 @@ mod tests {
         let mut p = Patience::new(SPIN_NS, 1, 2);
         p.share_cores(3, 2);
         let yields = |p: &mut Patience, first: u32, now: u64| {
-            (first..).position(|round| p.idle(round, now) == Next::Sleep).unwrap()
+            (first..).position(|round| p.idle(round, now, true) == Next::Sleep).unwrap()
         };
         assert_eq!(yields(&mut p, 1, 1), 15);
         assert_eq!(yields(&mut p, 17, 2), 0, "it goes on sleeping");
@@ -310,6 +384,36 @@ mod tests {
         // After other work, and after something has come, it begins anew.
         assert_eq!(yields(&mut p, 19, 2_000_000), 15);
         assert_eq!(yields(&mut p, 1, 2_000_001), 15);
+    }
+
+    #[test]
+    fn nobody_gives_a_core_away_to_who_computes() {
+        let mut p = Patience::new(SPIN_NS, 3, 2);
+        for _ in 0..TURNS_POINTS.ilog2() + 1 {
+            assert_eq!(p.next(0, 0, 0), Next::Yield);
+            p.turned(1_000_000);
+            assert_eq!(p.next(1, 1, 0), Next::Sleep, "even if the wait is young");
+        }
+        assert_eq!(p.next(0, 0, 0), Next::Sleep);
+        // Polls in vain begin to sleep early, so many times; what comes before that does not count.
+        let begin =
+            |p: &mut Patience| (1..4).map(|round| p.idle(round, 1, true)).collect::<Vec<_>>();
+        let asleep = |p: &mut Patience| {
+            let sleeps = |_: &u32| begin(p) == [Next::Spin; 3] && p.idle(4, 1, true) == Next::Sleep;
+            (0..).take_while(sleeps).count()
+        };
+        (0..5).for_each(|_| assert_eq!(begin(&mut p), [Next::Spin; 3]));
+        assert_eq!(begin(&mut p), [Next::Spin, Next::Yield, Next::Spin], "they begin too often");
+        assert_eq!(p.idle(4, 1, true), Next::Sleep);
+        let most = LONG_TURN_SLEEPS.1 as usize;
+        assert_eq!(asleep(&mut p) + 1, most, "four times in a row");
+        p.turned(100_000);
+        assert_eq!(begin(&mut p), [Next::Yield; 3], "a turn that is short");
+        p.turned(1_000_000);
+        assert_eq!(asleep(&mut p), most);
+        (0..SHORT_TURNS).for_each(|_| p.turned(100_000));
+        p.turned(1_000_000);
+        assert_eq!(asleep(&mut p), LONG_TURN_SLEEPS.0 as usize, "many that were short");
     }
 
     #[test]

@@ -72,6 +72,12 @@ pub(crate) trait Work: Send + 'static {
         false
     }
 
+    /// Whether something has ended that the program has not been told yet: the tender may have
+    /// seen to it since the program last looked.
+    fn has_untold(&self) -> bool {
+        false
+    }
+
     /// The program takes nothing more, and ends.
     fn leave(&mut self) {}
 
@@ -307,6 +313,7 @@ impl<W: Work> Station<W> {
         cpu::yield_now();
         let then = now_ns();
         if crowded {
+            self.patience(|p| p.turned(then - now));
             return then;
         }
         if !Patience::is_long(then - now) {
@@ -314,7 +321,12 @@ impl<W: Work> Station<W> {
             return then;
         }
         let crowded = cpu::give_way();
-        self.patience(|p| p.yielded(crowded));
+        self.patience(|p| {
+            p.yielded(crowded);
+            if crowded {
+                p.turned(then - now);
+            }
+        });
         now_ns()
     }
 
@@ -327,10 +339,11 @@ impl<W: Work> Station<W> {
         self.shared.attention.share_cores(per_core);
     }
 
-    /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row.
+    /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row; one
+    /// who may not sleep only yields.
     #[inline]
-    pub(crate) fn idle(&self, rounds: u32) -> bool {
-        self.is_idle_due(rounds) && self.idle_now(rounds)
+    pub(crate) fn idle(&self, rounds: u32, may_sleep: bool) -> bool {
+        self.is_idle_due(rounds) && self.idle_now(rounds, may_sleep)
     }
 
     /// Whether [`Station::idle`] would do more than nothing.
@@ -345,9 +358,9 @@ impl<W: Work> Station<W> {
         self.polls.load(Ordering::Relaxed) != CROWDED_POLLS
     }
 
-    fn idle_now(&self, rounds: u32) -> bool {
+    fn idle_now(&self, rounds: u32, may_sleep: bool) -> bool {
         let now = now_ns();
-        let next = self.patience(|p| p.idle(rounds, now));
+        let next = self.patience(|p| p.idle(rounds, now, may_sleep));
         match next {
             Next::Spin => {}
             Next::Yield => {
@@ -395,7 +408,7 @@ impl<W: Work> Station<W> {
         device.flush(now);
         let doorbell = device.doorbell();
         let wake = if doorbell.is_some() { Wake::Doorbell } else { Wake::Descriptor };
-        if !device.arm(wake) || work.has_news() {
+        if !device.arm(wake) || work.has_news() || work.has_untold() {
             return;
         }
         let device = work.device();

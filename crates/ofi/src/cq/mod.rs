@@ -78,10 +78,7 @@ impl Cq {
                     queue.sources().begin_again();
                     return Ok(taken);
                 }
-                Err(fail) => {
-                    queue.sources().begin_again();
-                    return Err(fail);
-                }
+                Err(fail) => return Err(fail),
             }
         }
         Err(Fail::AGAIN)

@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weft::endpoint::{Access, Endpoint, Matched, Occurrence, Placed, Status, Turn};
@@ -171,6 +171,15 @@ fn put(list: &mut Vec<u32>, at: usize, value: u32) {
     list[at] = value;
 }
 
+/// Endpoints of this process that are awake.
+static AWAKE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the process has no more than one endpoint that is awake.
+#[inline]
+pub fn is_alone() -> bool {
+    AWAKE.load(Ordering::Relaxed) <= 1
+}
+
 /// See the module's page. Shared by the endpoint's handle and whoever keeps it going.
 pub struct Live {
     pub endpoint: Endpoint,
@@ -184,6 +193,12 @@ pub struct Live {
     names: Mutex<Vec<(usize, Vec<u8>)>>,
 }
 
+impl Drop for Live {
+    fn drop(&mut self) {
+        AWAKE.fetch_sub(usize::from(!self.is_asleep()), Ordering::Relaxed);
+    }
+}
+
 // SAFETY: `state` is reached by `turn` alone, under the endpoint's lock.
 unsafe impl Sync for Live {}
 
@@ -192,12 +207,14 @@ impl Live {
     pub fn new(domain: &Arc<Shared>, serves_windows: bool) -> Result<Arc<Live>, Error> {
         let windows = Arc::clone(&domain.windows);
         let endpoint = Endpoint::open(&domain.options, domain.key, windows)?;
+        let asleep = serves_windows && !domain.has_windows();
+        AWAKE.fetch_add(usize::from(!asleep), Ordering::Relaxed);
         Ok(Arc::new(Live {
             endpoint,
             state: UnsafeCell::default(),
             bound: OnceLock::new(),
             domain: Arc::clone(domain),
-            asleep: AtomicBool::new(serves_windows && !domain.has_windows()),
+            asleep: AtomicBool::new(asleep),
             names: Mutex::default(),
         }))
     }
@@ -225,6 +242,7 @@ impl Live {
         }
         // Whoever begins something now finds all peers.
         self.asleep.store(false, Ordering::Release);
+        AWAKE.fetch_add(1, Ordering::Relaxed);
         drop(names);
         abroad::woken(self);
     }

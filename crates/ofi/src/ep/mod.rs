@@ -34,7 +34,7 @@ use crate::object::{Object, give, head, of, ops, table, take};
 pub use atomic::query_atomic;
 pub use collective::query as query_collective;
 use live::{Bound, State, Told};
-pub use live::{LISTEN, Live};
+pub use live::{LISTEN, Live, is_alone};
 
 /// A receive of several messages ends when it has less room than this, unless it is told otherwise.
 const LEAST: usize = 64;

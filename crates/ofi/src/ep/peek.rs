@@ -65,6 +65,7 @@ impl Ep {
         let bound = self.live.bound()?;
         let mark = Mark::new(wanted.kind(), true);
         let context = context_of(context);
+        let mut found_nothing = false;
         self.live.turn(|turn, state| {
             let want = self.want(state, wanted)?;
             turn.progress();
@@ -78,7 +79,10 @@ impl Ep {
                     Some(error) if found.is_none() => {
                         bound.failed(state, context, mark, &error, None);
                     }
-                    _ => nothing(bound, context, wanted),
+                    _ => {
+                        nothing(bound, context, wanted);
+                        found_nothing = true;
+                    }
                 }
                 return Ok(());
             };
@@ -90,8 +94,13 @@ impl Ep {
                 }
             }
             seen(bound, state, context, mark, status);
-            Ok(())
-        })
+            Ok::<(), Fail>(())
+        })?;
+        // Who peeks again and again waits, and never finds the queue empty, where waits give way.
+        if found_nothing && let Some(told) = &bound.receive {
+            told.queue.sources().idle();
+        }
+        Ok(())
     }
 
     /// Receives a message that was claimed by the same context. With `FI_DISCARD` it is thrown

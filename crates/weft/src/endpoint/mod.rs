@@ -60,7 +60,6 @@ use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};
 pub use scope::Scope;
 use sends::{Outgoing, Started};
-pub use serve::remote_operations;
 pub use share::Share;
 pub use turn::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
 use work::EndpointWork;
@@ -164,12 +163,12 @@ impl Endpoint {
     }
 
     /// For a caller who asks again and again whether something has happened, and never sleeps:
-    /// called after each time that nothing had, with how often that was in a row (0 begins anew),
-    /// it gives the processor away where others need it, and sleeps for a moment, or until
-    /// something arrives, after long. `true` if it did, so that another look may find something.
+    /// called after each time that nothing had, with how often that was in a row, it gives the
+    /// processor away where others need it, and, if it may, sleeps for a moment, or until something
+    /// arrives, after long. `true` if it did, so that another look may find something.
     #[inline]
-    pub fn idle(&self, rounds: u32) -> bool {
-        self.station.idle(rounds)
+    pub fn idle(&self, rounds: u32, may_sleep: bool) -> bool {
+        self.station.idle(rounds, may_sleep)
     }
 
     /// Whether [`Endpoint::idle`] would do more than nothing.

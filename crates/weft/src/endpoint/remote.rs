@@ -20,7 +20,7 @@ use weft_wire::{Envelope, Kind, OpId, PeerId};
 
 use super::ops::{Ops, Owner, State, Status, Until};
 use super::sends::{Outgoing, Started};
-use super::serve::{Answer, count_remote};
+use super::serve::Answer;
 use super::share::{SHARE_LEN, Share};
 use super::turn::{Along, Atomic};
 use super::work::EndpointWork;
@@ -100,7 +100,6 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 impl EndpointWork {
     /// A new operation that a peer will answer.
     fn ask(&mut self, peer: PeerId, into: Buf, owner: Owner) -> (u32, u64) {
-        count_remote();
         let slot = self.ops.insert(State::Remote, peer, into);
         self.ops.at(slot).owner = owner;
         (slot, self.ops.id(slot).0)

@@ -7,7 +7,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
@@ -26,23 +25,6 @@ const SETUPS_MAX: usize = 1024;
 
 /// A request that is announced is not longer than this: it would fit into a frame or a ring.
 pub(super) const REQUEST_MAX: u64 = 4 << 20;
-
-/// Operations on remote memory that this process has begun or answered.
-static REMOTE: AtomicU32 = AtomicU32::new(0);
-
-/// How many operations on remote memory all endpoints of this process have begun or answered so
-/// far, modulo 2^32. While there are new ones, who waits at one endpoint does better not to sleep
-/// there: it may be needed at another.
-#[inline]
-pub fn remote_operations() -> u32 {
-    REMOTE.load(Ordering::Relaxed)
-}
-
-/// There is one more.
-#[inline]
-pub(super) fn count_remote() {
-    REMOTE.fetch_add(1, Ordering::Relaxed);
-}
 
 /// A long put that is on its way.
 #[derive(Debug)]
@@ -229,7 +211,6 @@ impl EndpointWork {
         if matches!(answer, Answer::None) {
             return;
         }
-        count_remote();
         match answer {
             Answer::None => {}
             Answer::Code(op, Ok(())) => {

@@ -191,31 +191,3 @@ fn puts_that_find_no_room_arrive_all_the_same() {
     let (_, announced) = announced.unwrap();
     assert!(announced > 0 && announced < puts as u64, "{announced}");
 }
-
-/// Who waits at another endpoint of the asker's or the owner's process learns that it is needed.
-#[test]
-fn what_is_asked_of_windows_is_counted_where_it_begins_and_where_it_is_answered() {
-    let (a, b, to_b) = watched();
-    let memory = Buf::from_vec(vec![0; 8]);
-    let key = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
-    // Both ends, and other tests, are of one process, so it may count more.
-    let before = remote_operations();
-    let at = Spot { key, addr: 0 };
-    a.endpoint.turn(|turn| {
-        turn.put(to_b, &Buf::from_vec(pattern(8)), at, Along::default(), Some(cookie(1))).unwrap();
-    });
-    let begun = remote_operations();
-    assert!(begun.wrapping_sub(before) >= 1);
-    ended(next_of_ends(&a, &b)).1.unwrap();
-    assert!(remote_operations().wrapping_sub(before) >= 2);
-}
-
-/// The next end at `a`; what `b` is told of its windows is left out.
-fn next_of_ends(a: &Side, b: &Side) -> Occurrence {
-    loop {
-        let occurrence = next(a, b);
-        if matches!(occurrence, Occurrence::Ended { .. }) {
-            return occurrence;
-        }
-    }
-}

@@ -524,6 +524,10 @@ impl Work for EndpointWork {
         self.groups.has_news()
     }
 
+    fn has_untold(&self) -> bool {
+        !self.ops.occurrences.is_empty()
+    }
+
     fn tend(&mut self, now_ns: u64) -> bool {
         let did = self.progress(now_ns);
         if self.door.is_some() {

@@ -46,20 +46,28 @@ struct Kind {
 /// By which law the tender judges.
 #[derive(Clone, Copy, Debug)]
 struct Law {
+    /// Its longest sleep while the program is awake.
+    tick: u64,
     /// As it did once: all calls count, not only polls, and nothing but a tick wakes it.
     counts_calls: bool,
     /// What is due sets the timer.
     due_sets_timer: bool,
     /// The timer is not put off past the time of held messages.
     keeps_times: bool,
-    /// A tender that leaves a program which sleeps has the next poll set the timer.
-    leaves: bool,
+    /// Polls put the timer off also after the tender has tended.
+    polls_set_timer: bool,
     /// How long a program may wait for its turn on a core. The real one learns that; here any.
     turn: u64,
 }
 
-const REAL: Law =
-    Law { counts_calls: false, due_sets_timer: true, keeps_times: true, leaves: true, turn: 0 };
+const REAL: Law = Law {
+    tick: LIMITS.tick_ns,
+    counts_calls: false,
+    due_sets_timer: true,
+    keeps_times: true,
+    polls_set_timer: true,
+    turn: 0,
+};
 
 /// How long what is due may wait: with a time of its own, and without.
 type Bounds = (u64, u64);
@@ -70,10 +78,10 @@ const TIMED: u64 = QUEUED + 2 * DELAY;
 
 /// Goes through all that can happen; gives how many states there are, or how the bounds are missed.
 fn explore(kind: Kind, law: Law, bounds: Bounds) -> Result<usize, String> {
-    let mut seen = HashSet::from([World::new().key()]);
+    let mut seen = HashSet::from([World::new(law).key()]);
     // What has happened, and after what.
     let mut ways = vec![("", 0)];
-    let mut open = VecDeque::from([(World::new(), 0)]);
+    let mut open = VecDeque::from([(World::new(law), 0)]);
     while let Some((world, from)) = open.pop_front() {
         for (what, next) in world.happenings(kind, law) {
             if !seen.insert(next.key()) {

@@ -8,7 +8,7 @@
 //! arrivals wake it, until the program polls again.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
 use weft_sys::clock::now_ns;
@@ -70,7 +70,7 @@ impl<W: Work> Tender<W> {
             let now = self.shared.look();
             let sight = self.look(now);
             match self.judge.judge(&sight) {
-                Then::Nap(nap_ns) => self.leave(nap_ns),
+                Then::Nap(nap_ns) => self.nap(nap_ns),
                 Then::StandIn => self.stand_in(now),
                 Then::Tend => self.tend(now),
                 Then::StandBack => self.stand_back(now, sight.polls),
@@ -87,16 +87,6 @@ impl<W: Work> Tender<W> {
             attention.heard(now_ns);
         }
         Sight { now_ns, polls, rang, phase, left, turn_ns: attention.turn_ns() }
-    }
-
-    /// The program sleeps on the descriptors: it is left alone until some time after it has polled
-    /// again. Its first poll sets the timer, unless it came before this was said.
-    fn leave(&mut self, nap_ns: u64) {
-        self.shared.attention.left();
-        fence(Ordering::SeqCst);
-        if self.shared.phase.load(Ordering::Relaxed) == Phase::OnDescriptors as u8 {
-            self.nap(nap_ns);
-        }
     }
 
     /// The program polls: it is left alone until it has not for a while.
@@ -169,6 +159,7 @@ impl<W: Work> Tender<W> {
             return;
         }
         self.told_ns = now;
+        self.shared.attention.tends();
         let did = work.tend(now);
         let device = work.device();
         device.flush(now);
@@ -176,7 +167,7 @@ impl<W: Work> Tender<W> {
         let quiet = device.arm(Wake::Descriptor) && !work.has_news();
         let until_ns = work.deadline_ns().map(|d| d.saturating_sub(now));
         self.judge.saw(self.shared.attention.polls(), now);
-        self.shared.attention.attended();
+        self.shared.attention.rests();
         drop(work);
         match self.judge.rest(quiet, did, until_ns) {
             Rest::Watch(limit_ns) => _ = self.sleeper.watch.wait(limit_ns),

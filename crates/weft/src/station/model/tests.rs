@@ -101,8 +101,13 @@ fn a_timer_that_is_put_off_past_held_messages_is_found_out() {
     is_found_out(Kind { queues: false, ..SENDS }, Law { keeps_times: false, ..REAL });
 }
 
+/// What has been attended to is looked at again in a tick at the latest; here that is long.
 #[test]
-fn a_tender_that_leaves_who_sleeps_without_a_timer_is_found_out() {
-    let kind = Kind { sleeps: true, arrivals: true, ..Kind::default() };
-    is_found_out(kind, Law { leaves: false, ..REAL });
+fn a_poll_that_disarms_the_bell_and_sets_no_timer_is_found_out() {
+    let kind = Kind { polls: true, arrivals: true, ..Kind::default() };
+    let law = Law { tick: UNTIMED + 2, ..REAL };
+    if let Err(way) = explore(kind, law, (TIMED, UNTIMED)) {
+        panic!("{way}");
+    }
+    is_found_out(kind, Law { polls_set_timer: false, ..law });
 }

@@ -11,7 +11,7 @@ pub(super) mod program;
 mod tender;
 
 use super::{DELAY, Kind, LIMITS, Law};
-use crate::station::judge::{Judge, Phase};
+use crate::station::judge::{Judge, Limits, Phase};
 
 /// What a program may do within one step.
 const ACTIONS: u8 = 2;
@@ -37,15 +37,6 @@ enum At {
         by: u64,
         now: u64,
         polls: u64,
-    },
-    /// Leaves a program that sleeps; has said so, and has yet to see whether it sleeps still.
-    Leaves {
-        by: u64,
-        steps: u64,
-    },
-    HasLeft {
-        by: u64,
-        steps: u64,
     },
     /// Has put the timer off, and has yet to see whether it may.
     HasPutOff {
@@ -97,14 +88,15 @@ pub(super) struct World {
 pub(super) struct Key([i8; 17]);
 
 impl World {
-    pub(super) fn new() -> World {
+    pub(super) fn new(law: Law) -> World {
+        let limits = Limits { tick_ns: law.tick, ..LIMITS };
         World {
             now: 0,
             timer: None,
             again: 0,
             polls: 0,
             due: [false; 2],
-            judge: Judge::new(LIMITS, 0, 0),
+            judge: Judge::new(limits, 0, 0),
             at: At::Woken { by: DELAY },
             phase: Phase::Awake,
             locked: false,
@@ -144,8 +136,6 @@ impl World {
             At::StandsBack { by, now, polls } => {
                 [5, from_now(by), from_now(now), since_look(polls)]
             }
-            At::Leaves { by, steps } => [8, from_now(by), steps as i8, 0],
-            At::HasLeft { by, steps } => [9, from_now(by), steps as i8, 0],
             At::HasPutOff { by, now } => [7, from_now(by), from_now(now), 0],
             At::Tends { by, now } => [6, from_now(by), from_now(now), 0],
         };
@@ -209,8 +199,6 @@ impl World {
             | At::Looked { by, .. }
             | At::StandsBack { by, .. }
             | At::HasPutOff { by, .. }
-            | At::Leaves { by, .. }
-            | At::HasLeft { by, .. }
             | At::Tends { by, .. } => by,
         };
         let must_poll = kind.always_polls && !self.stopped && self.actions == ACTIONS;

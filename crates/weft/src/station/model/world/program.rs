@@ -1,6 +1,6 @@
 //! What the program does, and what a poll does for whoever makes it.
 
-use super::World;
+use super::{At, World};
 use crate::station::judge::{self, Phase};
 use crate::station::model::{Kind, Law};
 
@@ -72,6 +72,10 @@ impl World {
     fn poll(&self, early: bool, law: Law) -> World {
         let mut next = self.begin_action();
         next.unread = false;
+        // Whoever polls disarms the bell.
+        if let At::Asleep { watches, .. } = &mut next.at {
+            *watches = false;
+        }
         next.progress(early, law);
         next
     }

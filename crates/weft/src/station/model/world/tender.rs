@@ -1,7 +1,7 @@
 //! What the tender does.
 
 use super::{At, World};
-use crate::station::judge::{Phase, Rest, Sight, Then};
+use crate::station::judge::{Rest, Sight, Then};
 use crate::station::model::{DELAY, LIMITS, Law};
 
 impl World {
@@ -31,7 +31,7 @@ impl World {
                 let (phase, turn_ns) = (self.phase, law.turn);
                 let sight = Sight { now_ns: now, polls, rang, phase, left: false, turn_ns };
                 next.at = match next.judge.judge(&sight) {
-                    Then::Nap(steps) => At::Leaves { by, steps },
+                    Then::Nap(steps) => asleep(steps),
                     Then::StandBack => At::StandsBack { by, now, polls },
                     Then::Tend => At::Tends { by, now },
                     Then::StandIn => unreachable!("nobody sleeps on a doorbell here"),
@@ -43,20 +43,6 @@ impl World {
                 next.put_off(now, law);
                 next.at = At::HasPutOff { by, now };
                 ("it stands back", next)
-            }
-            At::Leaves { by, steps } => {
-                if law.leaves {
-                    next.again = 0;
-                }
-                next.at = At::HasLeft { by, steps };
-                ("it leaves", next)
-            }
-            At::HasLeft { steps, .. } => {
-                next.at = match self.phase {
-                    Phase::OnDescriptors => asleep(steps),
-                    _ => At::Woken { by: self.now + DELAY },
-                };
-                ("it has left", next)
             }
             At::HasPutOff { now, .. } => {
                 next.rings_before(now, law);
@@ -76,10 +62,13 @@ impl World {
             return next;
         }
         let did = self.arrived.is_some() || self.deadline.is_some_and(|at| at <= self.now);
+        next.again = u64::MAX;
         next.progress(false, law);
         let until = next.deadline.map(|deadline| deadline.saturating_sub(now));
         next.judge.saw(next.polls, now);
-        next.again = u64::MAX;
+        if law.polls_set_timer {
+            next.again = 0;
+        }
         next.at = match next.judge.rest(!self.unread, did, until) {
             Rest::Watch(steps) => asleep(true, steps),
             Rest::Nap(steps) => asleep(false, steps),
