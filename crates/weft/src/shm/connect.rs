@@ -409,7 +409,9 @@ impl Shm {
         fds: &[OwnedFd],
     ) -> Result<(Line, OwnedFd), String> {
         let [memory, doorbell] = fds else {
-            return Err("it did not hand over its memory".into());
+            // The kernel drops what this process has no descriptor left for, without a word.
+            let cure = "raise `ulimit -n` if this process is out of descriptors";
+            return Err(format!("it did not hand over its memory ({cure})"));
         };
         let outbox = attach(memory, terms.geometry)?;
         let bell = bell::attach(doorbell.as_fd())?;
