@@ -67,18 +67,46 @@ pub(crate) enum Next {
     Sleep,
 }
 
+/// How often still to do without something: few times at first, and four times as many each time
+/// that it is found so again.
+#[derive(Debug)]
+struct Spell {
+    left: u32,
+    next: u32,
+    /// How many at first, and at most.
+    limits: (u32, u32),
+}
+
+impl Spell {
+    fn new(limits: (u32, u32)) -> Spell {
+        Spell { left: 0, next: limits.0, limits }
+    }
+
+    fn begin(&mut self) {
+        self.left = self.next;
+        self.next = (self.next * 4).min(self.limits.1);
+    }
+
+    fn spend(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+
+    /// It is no longer so: the next one is short again.
+    fn forget(&mut self) {
+        self.next = self.limits.0;
+    }
+}
+
 /// What is known about the cores, from wait to wait.
 #[derive(Debug)]
 pub(crate) struct Patience {
     spin_ns: u64,
     /// Where this is above 1, ranks outnumber cores: no wait spins, and nothing is probed.
     ranks_per_core: u64,
-    /// Waits that are still not to spin because a yield let somebody else run.
-    crowded: u32,
+    /// Waits that are not to spin because a yield let somebody else run.
+    crowded: Spell,
     /// Whether the last yield let somebody else run.
     displaced: bool,
-    /// How many they will be the next time.
-    next_crowded: u32,
     /// Whether this wait is one where cores are not free, and since which of its rounds and how
     /// long after it began.
     in_crowd: bool,
@@ -95,10 +123,8 @@ pub(crate) struct Patience {
     idle_yield_ns: u64,
     /// Polls in vain since then.
     idle_polls: u32,
-    /// Sleeps that are still to be tried without yields before them, and how many they will be the
-    /// next time.
-    idle_asleep: u32,
-    next_asleep: u32,
+    /// Sleeps that are to be tried without yields before them.
+    idle_asleep: Spell,
     /// Turns in a row that were short.
     short_turns: u32,
     /// Polls in vain for which nothing was given away, since something last was.
@@ -111,9 +137,8 @@ impl Patience {
         Patience {
             spin_ns,
             ranks_per_core: per_core(ranks, cores),
-            crowded: 0,
+            crowded: Spell::new(CROWDED_WAITS),
             displaced: false,
-            next_crowded: CROWDED_WAITS.0,
             in_crowd: false,
             crowd_round: 0,
             crowd_ns: 0,
@@ -124,8 +149,7 @@ impl Patience {
             idle_last_ns: 0,
             idle_yield_ns: 0,
             idle_polls: 0,
-            idle_asleep: 0,
-            next_asleep: LONG_TURN_SLEEPS.0,
+            idle_asleep: Spell::new(LONG_TURN_SLEEPS),
             short_turns: 0,
             idle_spins: 0,
         }
@@ -146,7 +170,7 @@ impl Patience {
         if !self.in_crowd && self.is_crowded() {
             // From the beginning, or since a yield within this wait let somebody else run.
             (self.in_crowd, self.crowd_round, self.crowd_ns) = (true, round, waited_ns);
-            self.crowded = self.crowded.saturating_sub(1);
+            self.crowded.spend();
         }
         if self.in_crowd {
             return self.next_turn(
@@ -192,15 +216,14 @@ impl Patience {
         if took_ns > LONG_TURN_NS.saturating_mul(self.ranks_per_core.max(4)) {
             self.turning = false;
             self.turns_points /= 2;
-            self.idle_asleep = self.next_asleep;
-            self.next_asleep = (self.next_asleep * 4).min(LONG_TURN_SLEEPS.1);
-            self.crowded = self.crowded.max(CROWDED_WAITS.1);
+            self.idle_asleep.begin();
+            self.crowded.left = CROWDED_WAITS.1;
             self.short_turns = 0;
         } else {
             self.short_turns += 1;
             if self.short_turns == SHORT_TURNS {
                 self.short_turns = 0;
-                self.next_asleep = LONG_TURN_SLEEPS.0;
+                self.idle_asleep.forget();
             }
         }
     }
@@ -218,7 +241,7 @@ impl Patience {
     /// Whether cores are not free, as far as is known.
     #[inline]
     fn is_crowded(&self) -> bool {
-        self.ranks_per_core > 1 || self.crowded > 0
+        self.ranks_per_core > 1 || self.crowded.left > 0
     }
 
     /// What to do in the `rounds`th poll in a row, at `now_ns`, that a caller who polls for ever
@@ -249,13 +272,13 @@ impl Patience {
 
     /// The same where cores are not free.
     fn idle_in_crowd(&mut self, may_sleep: bool) -> Next {
-        if self.idle_asleep == 0 || !may_sleep {
-            self.crowded = self.crowded.saturating_sub(1);
+        if self.idle_asleep.left == 0 || !may_sleep {
+            self.crowded.spend();
             if !may_sleep || self.idle_polls < IDLE_CROWDED_POLLS {
                 return Next::Yield;
             }
         } else if self.idle_polls >= LONG_TURN_POLLS {
-            self.idle_asleep -= 1;
+            self.idle_asleep.spend();
         } else if self.idle_spins < IDLE_CROWDED_POLLS {
             self.idle_spins += 1;
             return Next::Spin;
@@ -285,10 +308,9 @@ impl Patience {
     pub(crate) fn yielded(&mut self, crowded: bool) {
         let again = std::mem::replace(&mut self.displaced, crowded);
         if crowded && again {
-            self.crowded = self.next_crowded;
-            self.next_crowded = (self.next_crowded * 4).min(CROWDED_WAITS.1);
+            self.crowded.begin();
         } else if !crowded {
-            self.next_crowded = CROWDED_WAITS.0;
+            self.crowded.forget();
         }
     }
 }

@@ -301,7 +301,7 @@ impl<W: Work> Station<W> {
     }
 
     /// Lets others run who want to, at `now`, and learns whether there are any; gives the time.
-    /// Where it is known that there are (`crowded`), nothing is learnt.
+    /// Where it is known that there are (`crowded`), only how long their turn was.
     fn give_way(&self, now: u64, crowded: bool) -> u64 {
         if crowded {
             let turns = self.turns.load(Ordering::Relaxed);

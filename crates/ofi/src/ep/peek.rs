@@ -65,8 +65,7 @@ impl Ep {
         let bound = self.live.bound()?;
         let mark = Mark::new(wanted.kind(), true);
         let context = context_of(context);
-        let mut found_nothing = false;
-        self.live.turn(|turn, state| {
+        let found = self.live.turn(|turn, state| {
             let want = self.want(state, wanted)?;
             turn.progress();
             // What is taken at once is what was shown, in any case.
@@ -78,13 +77,11 @@ impl Ep {
                 match turn.hopeless(&want) {
                     Some(error) if found.is_none() => {
                         bound.failed(state, context, mark, &error, None);
+                        return Ok(true);
                     }
-                    _ => {
-                        nothing(bound, context, wanted);
-                        found_nothing = true;
-                    }
+                    _ => nothing(bound, context, wanted),
                 }
-                return Ok(());
+                return Ok(false);
             };
             if takes && let Some(matched) = turn.claim(&want) {
                 if flags & FI_DISCARD != 0 {
@@ -94,10 +91,10 @@ impl Ep {
                 }
             }
             seen(bound, state, context, mark, status);
-            Ok::<(), Fail>(())
+            Ok::<bool, Fail>(true)
         })?;
         // Who peeks again and again waits, and never finds the queue empty, where waits give way.
-        if found_nothing && let Some(told) = &bound.receive {
+        if !found && let Some(told) = &bound.receive {
             told.queue.sources().idle();
         }
         Ok(())

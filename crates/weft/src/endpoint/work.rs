@@ -533,7 +533,7 @@ impl Work for EndpointWork {
         if self.door.is_some() {
             self.let_in();
         }
-        if !self.ops.occurrences.is_empty() {
+        if self.has_untold() {
             self.signals.iter().for_each(|signal| signal.set());
         }
         did

@@ -94,17 +94,12 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
     let number = |at: usize, default: u64| -> Result<u64, Failure> {
         Ok(arguments.get(at).map(|a| a.parse()).transpose()?.unwrap_or(default))
     };
+    let lab = arguments.get(2).map(String::as_str);
     match role {
         "twice" => return limits::open_twice(),
         "hold" => return talk::hold(number(0, 6)?),
-        "soak" => {
-            let lab = arguments.get(2).map(String::as_str);
-            return soak::soak(number(0, 12_000)?, number(1, 6)?, lab);
-        }
-        "soak-pair" => {
-            let lab = arguments.get(2).map(String::as_str);
-            return soak::pair(number(0, 0)?, number(1, 1000)?, lab);
-        }
+        "soak" => return soak::soak(number(0, 12_000)?, number(1, 6)?, lab),
+        "soak-pair" => return soak::pair(number(0, 0)?, number(1, 1000)?, lab),
         _ => {}
     }
     let rank = Rank::open()?;

@@ -1,14 +1,14 @@
-//! Many pairs of endpoints, by shared memory and between the nodes of a lab, that
-//! send each other messages with random gaps in which they make no call. Nothing is lost, nothing
-//! comes twice, all comes in order, and the last message of each row comes though its sender makes
-//! no further call until it has been told so by another way than messages.
+//! Many pairs of endpoints, by shared memory and between the nodes of a lab, that send each other
+//! messages with random gaps in which they make no call. Nothing is lost, nothing comes twice, all
+//! comes in order, and the last message of each row comes though its sender makes no further call
+//! until it has been told so by another way than messages.
 
-use std::io;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
+use std::{io, iter};
 
 use weft::context::{ContextOptions, DeviceKind};
 use weft::endpoint::{Endpoint, Tag};
@@ -331,7 +331,7 @@ fn process(number: u64, count: u64, lab: Option<&str>) -> Result<Vec<u64>, Strin
 /// `count` messages in all between `pairs` pairs by shared memory, and as many between the first
 /// two nodes of a lab, where there is one.
 pub fn soak(count: u64, pairs: u64, lab: Option<&str>) -> Result<(), Failure> {
-    let kinds: Vec<Option<&str>> = [None, lab].into_iter().take(1 + lab.iter().count()).collect();
+    let kinds: Vec<Option<&str>> = iter::once(None).chain(lab.map(Some)).collect();
     let each = count.div_ceil(pairs * kinds.len() as u64);
     let begun = Instant::now();
     let ends: Vec<_> = std::thread::scope(|scope| {
