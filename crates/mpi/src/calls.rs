@@ -71,13 +71,17 @@ pub(crate) fn either(
         return by_library(library);
     }
     match catch_unwind(AssertUnwindSafe(|| by_weft(library))) {
-        Ok(Some(code)) => {
-            DONE.fetch_add(1, Ordering::Relaxed);
-            code
-        }
+        Ok(Some(code)) => counted(code),
         Ok(None) => by_library(library),
         Err(_) => BROKEN,
     }
+}
+
+/// Counts what Weft has done; gives MPI's code for it.
+#[inline]
+pub(crate) fn counted(code: c_int) -> c_int {
+    DONE.fetch_add(1, Ordering::Relaxed);
+    code
 }
 
 /// Tells the user of a failure as the communicator's error handler says. MPI's code for it.

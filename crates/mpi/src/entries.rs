@@ -8,6 +8,7 @@ use crate::calls::{self, Caller};
 use crate::fortran;
 use crate::library::Handle;
 use crate::together;
+use crate::window::{self, access, epoch};
 
 macro_rules! entries {
     ($(
@@ -76,6 +77,129 @@ entries! {
         from: *const c_void, sent: i64, kind: Handle, into: *mut c_void, taken: i64,
         as_kind: Handle, comm: Handle
     ) = together::alltoall_large((from, sent, kind), (into, taken, as_kind), comm);
+    MPI_Win_allocate, PMPI_Win_allocate(
+        bytes: isize, unit: c_int, info: Handle, comm: Handle, base: *mut c_void,
+        win: *mut c_void
+    ) = window::allocate((bytes, unit as isize), (info, comm), base, win);
+    MPI_Win_allocate_c, PMPI_Win_allocate_c(
+        bytes: isize, unit: isize, info: Handle, comm: Handle, base: *mut c_void,
+        win: *mut c_void
+    ) = window::allocate((bytes, unit), (info, comm), base, win);
+    MPI_Win_free, PMPI_Win_free(win: *mut c_void) = window::free(win);
+    MPI_Win_get_attr, PMPI_Win_get_attr(
+        win: Handle, key: c_int, value: *mut c_void, found: *mut c_int
+    ) = window::get_attr(win, key, value, found);
+    MPI_Win_lock, PMPI_Win_lock(kind: c_int, rank: c_int, assertion: c_int, win: Handle) =
+        epoch::lock(kind, rank, assertion, win);
+    MPI_Win_lock_all, PMPI_Win_lock_all(assertion: c_int, win: Handle) =
+        epoch::lock_all(assertion, win);
+    MPI_Win_unlock, PMPI_Win_unlock(rank: c_int, win: Handle) = epoch::unlock(rank, win);
+    MPI_Win_unlock_all, PMPI_Win_unlock_all(win: Handle) = epoch::unlock_all(win);
+    MPI_Win_flush, PMPI_Win_flush(rank: c_int, win: Handle) = epoch::flush(rank, win);
+    MPI_Win_flush_all, PMPI_Win_flush_all(win: Handle) = epoch::flush_all(win);
+    MPI_Win_flush_local, PMPI_Win_flush_local(rank: c_int, win: Handle) =
+        epoch::flush_local(rank, win);
+    MPI_Win_flush_local_all, PMPI_Win_flush_local_all(win: Handle) =
+        epoch::flush_local_all(win);
+    MPI_Put, PMPI_Put(
+        from: *const c_void, count: c_int, kind: Handle, rank: c_int, at: isize, taken: c_int,
+        as_kind: Handle, win: Handle
+    ) = access::put(
+        (from, count.into(), kind), (rank, at, taken.into(), as_kind), win
+    );
+    MPI_Put_c, PMPI_Put_c(
+        from: *const c_void, count: i64, kind: Handle, rank: c_int, at: isize, taken: i64,
+        as_kind: Handle, win: Handle
+    ) = access::put((from, count, kind), (rank, at, taken, as_kind), win);
+    MPI_Get, PMPI_Get(
+        into: *mut c_void, count: c_int, kind: Handle, rank: c_int, at: isize, taken: c_int,
+        as_kind: Handle, win: Handle
+    ) = access::get(
+        (into, count.into(), kind), (rank, at, taken.into(), as_kind), win
+    );
+    MPI_Get_c, PMPI_Get_c(
+        into: *mut c_void, count: i64, kind: Handle, rank: c_int, at: isize, taken: i64,
+        as_kind: Handle, win: Handle
+    ) = access::get((into, count, kind), (rank, at, taken, as_kind), win);
+    MPI_Rput, PMPI_Rput(
+        from: *const c_void, count: c_int, kind: Handle, rank: c_int, at: isize, taken: c_int,
+        as_kind: Handle, win: Handle, request: *mut c_void
+    ) = access::rput(
+        (from, count.into(), kind), (rank, at, taken.into(), as_kind), win, request
+    );
+    MPI_Rput_c, PMPI_Rput_c(
+        from: *const c_void, count: i64, kind: Handle, rank: c_int, at: isize, taken: i64,
+        as_kind: Handle, win: Handle, request: *mut c_void
+    ) = access::rput((from, count, kind), (rank, at, taken, as_kind), win, request);
+    MPI_Rget, PMPI_Rget(
+        into: *mut c_void, count: c_int, kind: Handle, rank: c_int, at: isize, taken: c_int,
+        as_kind: Handle, win: Handle, request: *mut c_void
+    ) = access::rget(
+        (into, count.into(), kind), (rank, at, taken.into(), as_kind), win, request
+    );
+    MPI_Rget_c, PMPI_Rget_c(
+        into: *mut c_void, count: i64, kind: Handle, rank: c_int, at: isize, taken: i64,
+        as_kind: Handle, win: Handle, request: *mut c_void
+    ) = access::rget((into, count, kind), (rank, at, taken, as_kind), win, request);
+    MPI_Accumulate, PMPI_Accumulate(
+        from: *const c_void, count: c_int, kind: Handle, rank: c_int, at: isize, taken: c_int,
+        as_kind: Handle, op: Handle, win: Handle
+    ) = access::accumulate(
+        (from, count.into(), kind), (rank, at, taken.into(), as_kind), op, win
+    );
+    MPI_Accumulate_c, PMPI_Accumulate_c(
+        from: *const c_void, count: i64, kind: Handle, rank: c_int, at: isize, taken: i64,
+        as_kind: Handle, op: Handle, win: Handle
+    ) = access::accumulate((from, count, kind), (rank, at, taken, as_kind), op, win);
+    MPI_Raccumulate, PMPI_Raccumulate(
+        from: *const c_void, count: c_int, kind: Handle, rank: c_int, at: isize, taken: c_int,
+        as_kind: Handle, op: Handle, win: Handle, request: *mut c_void
+    ) = access::raccumulate(
+        (from, count.into(), kind), (rank, at, taken.into(), as_kind), op, win, request
+    );
+    MPI_Raccumulate_c, PMPI_Raccumulate_c(
+        from: *const c_void, count: i64, kind: Handle, rank: c_int, at: isize, taken: i64,
+        as_kind: Handle, op: Handle, win: Handle, request: *mut c_void
+    ) = access::raccumulate((from, count, kind), (rank, at, taken, as_kind), op, win, request);
+    MPI_Get_accumulate, PMPI_Get_accumulate(
+        from: *const c_void, count: c_int, kind: Handle, into: *mut c_void, room: c_int,
+        in_kind: Handle, rank: c_int, at: isize, taken: c_int, as_kind: Handle, op: Handle,
+        win: Handle
+    ) = access::get_accumulate(
+        (from, count.into(), kind), (into, room.into(), in_kind),
+        (rank, at, taken.into(), as_kind), op, win
+    );
+    MPI_Get_accumulate_c, PMPI_Get_accumulate_c(
+        from: *const c_void, count: i64, kind: Handle, into: *mut c_void, room: i64,
+        in_kind: Handle, rank: c_int, at: isize, taken: i64, as_kind: Handle, op: Handle,
+        win: Handle
+    ) = access::get_accumulate(
+        (from, count, kind), (into, room, in_kind), (rank, at, taken, as_kind), op, win
+    );
+    MPI_Rget_accumulate, PMPI_Rget_accumulate(
+        from: *const c_void, count: c_int, kind: Handle, into: *mut c_void, room: c_int,
+        in_kind: Handle, rank: c_int, at: isize, taken: c_int, as_kind: Handle, op: Handle,
+        win: Handle, request: *mut c_void
+    ) = access::rget_accumulate(
+        (from, count.into(), kind), (into, room.into(), in_kind),
+        (rank, at, taken.into(), as_kind), op, (win, request)
+    );
+    MPI_Rget_accumulate_c, PMPI_Rget_accumulate_c(
+        from: *const c_void, count: i64, kind: Handle, into: *mut c_void, room: i64,
+        in_kind: Handle, rank: c_int, at: isize, taken: i64, as_kind: Handle, op: Handle,
+        win: Handle, request: *mut c_void
+    ) = access::rget_accumulate(
+        (from, count, kind), (into, room, in_kind), (rank, at, taken, as_kind), op,
+        (win, request)
+    );
+    MPI_Fetch_and_op, PMPI_Fetch_and_op(
+        from: *const c_void, into: *mut c_void, kind: Handle, rank: c_int, at: isize, op: Handle,
+        win: Handle
+    ) = access::fetch_and_op((from, into), kind, (rank, at), op, win);
+    MPI_Compare_and_swap, PMPI_Compare_and_swap(
+        from: *const c_void, expected: *const c_void, into: *mut c_void, kind: Handle,
+        rank: c_int, at: isize, win: Handle
+    ) = access::compare_and_swap((from, expected), into, kind, (rank, at), win);
     MPI_Init, PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) = calls::init(argc, argv);
     MPI_Init_thread, PMPI_Init_thread(
         argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int

@@ -2,7 +2,8 @@
 //! (`LD_PRELOAD`), it stands before the MPI library: `MPI_Barrier`, `MPI_Bcast` and `MPI_Allreduce`
 //! of any communicator within one group of processes are done by Weft's groups, and within a node
 //! `MPI_Reduce`, `MPI_Allgather` and `MPI_Alltoall`, too; what it does not do better, or at all,
-//! goes on to the library by its profiling names (`PMPI_*`).
+//! goes on to the library by its profiling names (`PMPI_*`). Windows that MPI allocates within a
+//! node are memory that all map.
 //!
 //! One file serves MPICH and Open MPI. Their handles differ (whole numbers there, pointers here):
 //! here they are machine words, and `library` knows which library it is.
@@ -26,6 +27,7 @@
 //! | `provider` | the functions of Weft's provider, by which all is done |
 //! | `session` | one session for all ranks of a node under MPICH's launcher |
 //! | `settings` | what is to be done by Weft |
+//! | `window` | one-sided operations within a node, on memory that all its processes map |
 //! | `yields` | MPICH's calls of `sched_yield`, of which most are of no use to anybody |
 //!
 //! Besides, it answers calls of MPICH's that the provider makes needless, and has MPICH's launcher
@@ -50,4 +52,5 @@ mod settings;
 #[path = "../../ofi/src/collectives/table.rs"]
 mod table;
 mod together;
+mod window;
 pub mod yields;

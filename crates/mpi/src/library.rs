@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use crate::loaded::loaded;
 use crate::names::{self, Kind};
 use crate::table::{op, scalar};
+use crate::window;
 
 /// A handle: a pointer in Open MPI, a whole number of 32 bits in MPICH.
 pub type Handle = usize;
@@ -29,16 +30,18 @@ pub type DeleteAttribute = unsafe extern "C" fn(
     extra: *mut c_void,
 ) -> c_int;
 
+/// A table of functions of the library, each of which gives MPI's error code.
 macro_rules! functions {
-    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
-        /// Functions of the library. Each gives MPI's error code.
-        pub struct Functions {
+    ($(#[$text:meta])* $table:ident:
+     $($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
+        $(#[$text])*
+        pub struct $table {
             $(pub $name: unsafe extern "C" fn($($argument),*) -> c_int,)*
         }
 
-        impl Functions {
-            fn of(scope: Scope) -> Option<Functions> {
-                Some(Functions {$(
+        impl $table {
+            pub(crate) fn of(scope: Scope) -> Option<$table> {
+                Some($table {$(
                     // SAFETY: every MPI library declares the function of that name with that type,
                     // but for handles, which are passed as machine words as well.
                     $name: unsafe {
@@ -51,7 +54,11 @@ macro_rules! functions {
     };
 }
 
+pub(crate) use functions;
+
 functions! {
+    /// Functions of the library.
+    Functions:
     initialized = c"PMPI_Initialized": fn(*mut c_int);
     init = c"PMPI_Init": fn(*mut c_int, *mut *mut *mut c_char);
     init_thread = c"PMPI_Init_thread":
@@ -152,9 +159,17 @@ pub struct Library {
     pub brand: Brand,
     pub f: Functions,
     pub large: Large,
+    /// Those for windows, if it has them.
+    pub windows: Option<window::Functions>,
+    pub large_windows: Option<window::LargeFunctions>,
     pub byte: Handle,
     pub int: Handle,
     pub min: Handle,
+    /// `MPI_REPLACE` and `MPI_NO_OP`.
+    pub replace: Handle,
+    pub no_op: Handle,
+    /// `MPI_COMM_WORLD`.
+    pub world: Handle,
     /// `MPI_COMM_NULL`.
     comm_null: Handle,
     /// `MPI_ERR_OTHER`.
@@ -179,10 +194,10 @@ pub struct Library {
 
 /// Where symbols are looked for.
 #[derive(Clone, Copy)]
-struct Scope(*mut c_void);
+pub struct Scope(*mut c_void);
 
 impl Scope {
-    fn symbol(self, name: &CStr) -> Option<*mut c_void> {
+    pub fn symbol(self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: a handle of `dlopen` that is never closed, or one of its constants; the name ends
         // in a zero byte.
         let found = unsafe { libc::dlsym(self.0, name.as_ptr()) };
@@ -228,9 +243,14 @@ impl Library {
             brand: other,
             f,
             large: Large::of(scope),
+            windows: window::Functions::of(scope),
+            large_windows: window::LargeFunctions::of(scope),
             byte: nothing,
             int: nothing,
             min: nothing,
+            replace: nothing,
+            no_op: nothing,
+            world: nothing,
             comm_null: nothing,
             err_other: 1,
             errors_return: nothing,
@@ -258,6 +278,9 @@ impl Library {
         self.byte = 0x4c00_010d;
         self.int = 0x4c00_0405;
         self.min = 0x5800_0002;
+        self.replace = 0x5800_000d;
+        self.no_op = 0x5800_000e;
+        self.world = 0x4400_0000;
         self.comm_null = 0x0400_0000;
         self.err_other = 15;
         self.errors_return = 0x5400_0001;
@@ -271,6 +294,9 @@ impl Library {
         self.byte = scope.word(c"ompi_mpi_byte")?;
         self.int = scope.word(c"ompi_mpi_int")?;
         self.min = scope.word(c"ompi_mpi_op_min")?;
+        self.replace = scope.word(c"ompi_mpi_op_replace")?;
+        self.no_op = scope.word(c"ompi_mpi_op_no_op")?;
+        self.world = scope.word(c"ompi_mpi_comm_world")?;
         self.comm_null = scope.word(c"ompi_mpi_comm_null")?;
         self.err_other = 16;
         self.errors_return = scope.word(c"ompi_mpi_errors_return")?;
@@ -297,6 +323,20 @@ impl Library {
     #[inline]
     pub fn handle(&self, word: Handle) -> Handle {
         if self.brand == Brand::Mpich { word & 0xffff_ffff } else { word }
+    }
+
+    /// The one that a program keeps at an address.
+    ///
+    /// # Safety
+    /// There is one.
+    pub unsafe fn handle_at(&self, place: *const c_void) -> Handle {
+        // SAFETY: the caller's promise; handles are as long as the library says.
+        unsafe {
+            match self.brand {
+                Brand::Mpich => place.cast::<u32>().read() as Handle,
+                _ => place.cast::<Handle>().read(),
+            }
+        }
     }
 
     /// Whether this is a communicator at all: of one that is none the library is asked nothing, for

@@ -16,14 +16,17 @@ pub const REDUCE: u32 = 8;
 pub const ALLGATHER: u32 = 16;
 /// See [`BARRIER`].
 pub const ALLTOALL: u32 = 32;
+/// Windows that are allocated: making one is a collective operation, too.
+pub const WINDOWS: u32 = 64;
 
-const NAMES: [(&str, u32); 6] = [
+const NAMES: [(&str, u32); 7] = [
     ("barrier", BARRIER),
     ("bcast", BCAST),
     ("allreduce", ALLREDUCE),
     ("reduce", REDUCE),
     ("allgather", ALLGATHER),
     ("alltoall", ALLTOALL),
+    ("windows", WINDOWS),
 ];
 
 /// Whether no rank of the job wants anything.
@@ -42,8 +45,8 @@ pub fn wanted() -> u32 {
         read(&text).unwrap_or_else(|word| {
             eprintln!(
                 "weft: WEFT_COLLECTIVES={text}: there is no {word:?}: name some of barrier, \
-                 bcast, allreduce, reduce, allgather and alltoall, with commas, or all, or none; \
-                 the MPI library does all of them itself now"
+                 bcast, allreduce, reduce, allgather, alltoall and windows, with commas, or all, \
+                 or none; the MPI library does all of them itself now"
             );
             0
         })
@@ -74,6 +77,7 @@ mod tests {
         assert_eq!(read(""), read("all"));
         assert_eq!((read("none"), read("never")), (Ok(0), Ok(0)));
         assert_eq!(read(" bcast, barrier"), Ok(BARRIER | BCAST));
+        assert_eq!(read("windows"), Ok(WINDOWS));
         assert_eq!(read("bcast"), Ok(BCAST));
         assert_eq!(read("barrier,gather"), Err("gather".into()));
     }

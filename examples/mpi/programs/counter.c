@@ -140,7 +140,7 @@ static void run(const struct word *word)
 {
     what = word->mode % BUSY;
     busy = word->mode >= BUSY;
-        words = word->large ? 8192 : 1;
+    words = word->large ? 8192 : 1;
     if (ranks < 2)
         wrong("there is nobody but rank 0");
     mine = memory(words * sizeof *mine);

@@ -15,6 +15,7 @@ mod mpi_attended;
 mod mpi_collectives;
 mod mpi_programs;
 mod mpi_refused;
+mod mpi_windows;
 mod mpi_yields;
 mod processes;
 mod real_links;

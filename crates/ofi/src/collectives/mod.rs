@@ -38,6 +38,7 @@ static TABLE: Table = Table {
     text,
     close,
     may_spin,
+    began,
 };
 
 /// The endpoints of the process that are in use, and what they were opened for.
@@ -231,6 +232,17 @@ unsafe extern "C" fn text(group: *mut c_void) -> *const c_char {
 
 unsafe extern "C" fn may_spin() -> c_int {
     guard(|| c_int::from(chosen().is_some_and(|live| live.endpoint.may_spin())), 0)
+}
+
+unsafe extern "C" fn began() {
+    let tell = || {
+        if let Some(live) = chosen()
+            && let Ok(bound) = live.bound()
+        {
+            bound.began();
+        }
+    };
+    guard(tell, ());
 }
 
 unsafe extern "C" fn close(group: *mut c_void) {

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// The layout below; a library that finds another one uses nothing.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Bytes of the address of a process.
 pub const ADDRESS_LEN: usize = 64;
@@ -121,6 +121,8 @@ pub struct Table {
     /// Whether a caller that waits may keep its processor, for nobody else needs that, as far as
     /// the endpoint knows: 1 or 0.
     pub may_spin: unsafe extern "C" fn() -> c_int,
+    /// The caller has done something by itself: what it asks the MPI library next is no wait.
+    pub began: unsafe extern "C" fn(),
 }
 
 /// The function of `libweft-mpi.so` that is given the table.
