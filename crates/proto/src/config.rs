@@ -36,9 +36,6 @@ pub struct Config {
     /// Bytes of its first frame where one frame takes many on the wire: somewhat more than half a
     /// message of 64 KiB, whose second part is copied last, when nothing else goes on.
     pub first_long_bytes: usize,
-    /// So long after a frame the peer is held to look for more at once, on links where looking
-    /// costs something.
-    pub warm_ns: u64,
     /// Announcements with pushed pieces that may be under way to one peer.
     pub push_most: u32,
 
@@ -149,7 +146,6 @@ impl Default for Config {
             push_bytes: 128 * 1024,
             first_burst_frames: 16,
             first_long_bytes: 40_000,
-            warm_ns: 150 * US,
             push_most: 8,
             congestion: Algorithm::Delay,
             rest_ns: (10 * MS, 5_000 * MS),

@@ -178,13 +178,13 @@ impl Peer {
         usize::try_from(first.max(sent).max(path.sender.in_flight)).unwrap_or(usize::MAX)
     }
 
-    /// Whether the peer looks at once for what comes over a bulk path, because something did so
-    /// lately: looking for nothing may cost a system call, which is not done all the time.
+    /// Whether bulk goes in long frames, or by the only path: then an announcement goes with what
+    /// is pushed. Elsewhere it goes before that, for the peer may not look for more at once: a look
+    /// for nothing may cost a system call.
     #[inline]
-    pub(super) fn has_warm_bulk(&self, hub: &Hub, now: Instant) -> bool {
-        let warm_ns = hub.config.warm_ns;
-        let warm = |p: &Path| p.bulk && p.sender.has_sent_since(now, warm_ns);
-        self.paths.len() == 1 || self.paths.iter().any(warm)
+    pub(super) fn has_long_frames(&self, hub: &Hub) -> bool {
+        let long = |p: &Path| p.bulk && hub.links[p.link.index()].spec.pieces > 1;
+        self.paths.len() == 1 || self.paths.iter().any(long)
     }
 
     /// Whether the next transfer is a pushed one whose announcement has not been sent: both go

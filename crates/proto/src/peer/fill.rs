@@ -6,7 +6,7 @@ use weft_wire::{Burst, ChunkWriter, FrameKind, HEADER_LEN, HELLO_LEN, Header, Li
 use super::{Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Payloads};
-use crate::rail::{self, Path, SMALL};
+use crate::rail::{self, Path};
 use crate::reliable::{Content, Haste};
 use crate::time::Instant;
 
@@ -50,7 +50,7 @@ impl Peer {
             return Some(link);
         }
         let bulk_first = std::mem::replace(&mut self.bulk_turn, false)
-            || (self.announces(hub) && self.has_warm_bulk(hub, now));
+            || (self.announces(hub) && self.has_long_frames(hub));
         if bulk_first && let Some(link) = self.fill_bulk(hub, now, payloads, burst) {
             return Some(link);
         }
@@ -123,21 +123,9 @@ impl Peer {
         true
     }
 
-    /// The bytes by which the path for what waits, so many bytes, is chosen. What is long is taken
-    /// for small while the peer would not look for it on a bulk path; but where more than one
-    /// comes, it shall.
-    pub(super) fn urgent_bytes(&mut self, hub: &Hub, now: Instant, waiting: usize) -> usize {
-        if waiting <= SMALL {
-            return SMALL;
-        }
-        let again = now.since(std::mem::replace(&mut self.long_at, now)) < hub.config.warm_ns;
-        if again || self.has_warm_bulk(hub, now) { waiting } else { SMALL }
-    }
-
     /// Messages and control words, as many as wait.
     fn fill_messages(&mut self, hub: &mut Hub, now: Instant, burst: &mut Burst) -> Option<LinkId> {
-        let bytes = self.urgent_bytes(hub, now, self.out.waiting_bytes());
-        let Some(at) = rail::urgent(&self.paths, &hub.links, bytes) else {
+        let Some(at) = rail::urgent(&self.paths, &hub.links, self.out.waiting_bytes()) else {
             self.paths.iter_mut().for_each(|p| p.limited = true);
             return None;
         };

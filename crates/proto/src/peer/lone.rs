@@ -67,7 +67,7 @@ impl Peer {
         if !is_simple {
             return None;
         }
-        let path = self.lone_path(hub, now, MESSAGE_LEN + len)?;
+        let path = self.lone_path(hub, MESSAGE_LEN + len)?;
         let Path { mtu, to, link, .. } = self.paths[path];
         if !fits(MESSAGE_LEN + len, mtu) {
             return None;
@@ -102,7 +102,7 @@ impl Peer {
     /// The path for a message that is `bytes` long with what stands before it, if that is one for
     /// small frames.
     #[inline]
-    fn lone_path(&mut self, hub: &Hub, now: Instant, bytes: usize) -> Option<usize> {
+    fn lone_path(&self, hub: &Hub, bytes: usize) -> Option<usize> {
         if bytes <= SMALL {
             return rail::urgent(&self.paths, &hub.links, SMALL);
         }
@@ -110,7 +110,6 @@ impl Peer {
         if !fits(bytes, self.paths[at].mtu) {
             return None;
         }
-        let bytes = self.urgent_bytes(hub, now, bytes);
         rail::urgent(&self.paths, &hub.links, bytes).filter(|best| *best == at)
     }
 

@@ -90,8 +90,6 @@ pub(crate) struct Peer {
     pub owed: bool,
     /// Whether it is in the row of peers with work.
     pub queued: bool,
-    /// When more than a small frame's worth of messages was last sent.
-    pub long_at: Instant,
     /// Whether bulk has the next turn.
     pub bulk_turn: bool,
     /// Which bulk path has the next turn.
@@ -139,7 +137,6 @@ impl Peer {
             said_close: false,
             owed: false,
             queued: false,
-            long_at: Instant(0),
             bulk_turn: false,
             next_path: 0,
             timer_at: NEVER,
