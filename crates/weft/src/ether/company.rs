@@ -32,6 +32,12 @@ const TRUST: (u32, u32) = (16, 1 << 16);
 /// Bytes of waiting messages that are worth a frame of their own: a frame's of the usual MTU.
 const FULL_FRAME: usize = 1400;
 
+/// The longest message that waits: of longer ones no two share a frame, and frames that go as they
+/// come keep the receiver at work. (Windows of 32 messages of 1 KiB, by MPICH and Open MPI: 90 to
+/// 125 MB/s held, seldom 300; 290 to 310 not held. With 512 B those that wait are faster by a
+/// quarter.)
+const SHARES_MAX: usize = FULL_FRAME / 2;
+
 /// Bytes of waiting messages that are worth a burst of their own, for who sends many.
 const FULL_BURST: usize = 56 * 1024;
 
@@ -112,7 +118,7 @@ impl Company {
     /// A message of `len` bytes for `peer` is sent at `now_ns`.
     #[inline]
     pub(super) fn joins(&mut self, now_ns: u64, peer: PeerId, len: usize) -> Goes {
-        let alone = self.is_alone(peer);
+        let alone = self.is_alone(peer) || len > SHARES_MAX;
         let hurries = now_ns < self.last_ns + BURST_GAP_NS;
         self.last_ns = now_ns;
         self.count(peer);
@@ -195,7 +201,7 @@ impl Company {
 mod tests {
     use super::*;
 
-    const KIB: usize = 1024;
+    const HALF: usize = 512;
 
     /// Which of `count` messages to peers by `to`, each `gap_ns` after the one before, go at once.
     fn sent(
@@ -218,10 +224,17 @@ mod tests {
     #[test]
     fn a_row_to_one_peer_goes_in_ever_longer_bursts() {
         let mut company = Company::new();
-        assert_eq!(sent(&mut company, (32, KIB, 200), |_| 1), [1, 2, 26]);
+        assert_eq!(sent(&mut company, (32, HALF, 200), |_| 1), [1, 2, 26]);
         company.looked();
         company.goes(0);
-        assert_eq!(sent(&mut company, (3, KIB, 200), |_| 1), [1, 2]);
+        assert_eq!(sent(&mut company, (3, HALF, 200), |_| 1), [1, 2]);
+    }
+
+    #[test]
+    fn what_shares_no_frame_waits_for_nothing() {
+        let mut company = Company::new();
+        let all: Vec<u32> = (1..=32).collect();
+        assert_eq!(sent(&mut company, (32, SHARES_MAX + 1, 200), |_| 1), all);
     }
 
     #[test]
