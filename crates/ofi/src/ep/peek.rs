@@ -65,7 +65,7 @@ impl Ep {
         let bound = self.live.bound()?;
         let mark = Mark::new(wanted.kind(), true);
         let context = context_of(context);
-        let found = self.live.turn(|turn, state| {
+        let is_there = self.live.turn(|turn, state| {
             let want = self.want(state, wanted)?;
             turn.progress();
             // What is taken at once is what was shown, in any case.
@@ -81,7 +81,8 @@ impl Ep {
                     }
                     _ => nothing(bound, context, wanted),
                 }
-                return Ok(false);
+                // One that is withheld is there: nobody is to look out for it in the next look.
+                return Ok(found.is_some());
             };
             if takes && let Some(matched) = turn.claim(&want) {
                 if flags & FI_DISCARD != 0 {
@@ -94,7 +95,7 @@ impl Ep {
             Ok::<bool, Fail>(true)
         })?;
         // Who peeks again and again waits, and never finds the queue empty, where waits give way.
-        if !found && let Some(told) = &bound.receive {
+        if !is_there && let Some(told) = &bound.receive {
             told.queue.sources().idle();
         }
         Ok(())
