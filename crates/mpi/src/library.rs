@@ -165,10 +165,9 @@ pub struct Library {
     pub byte: Handle,
     pub int: Handle,
     pub min: Handle,
-    /// `MPI_REPLACE` and `MPI_NO_OP`.
+    /// `MPI_REPLACE`, `MPI_NO_OP` and `MPI_COMM_WORLD`: for windows, so of MPICH only.
     pub replace: Handle,
     pub no_op: Handle,
-    /// `MPI_COMM_WORLD`.
     pub world: Handle,
     /// `MPI_COMM_NULL`.
     comm_null: Handle,
@@ -294,9 +293,6 @@ impl Library {
         self.byte = scope.word(c"ompi_mpi_byte")?;
         self.int = scope.word(c"ompi_mpi_int")?;
         self.min = scope.word(c"ompi_mpi_op_min")?;
-        self.replace = scope.word(c"ompi_mpi_op_replace")?;
-        self.no_op = scope.word(c"ompi_mpi_op_no_op")?;
-        self.world = scope.word(c"ompi_mpi_comm_world")?;
         self.comm_null = scope.word(c"ompi_mpi_comm_null")?;
         self.err_other = 16;
         self.errors_return = scope.word(c"ompi_mpi_errors_return")?;

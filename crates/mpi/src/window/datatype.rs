@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::access::Target;
 use crate::calls::BROKEN;
-use crate::library::{Brand, Handle};
+use crate::library::Handle;
 
 /// What all elements of a datatype are made of, and the bytes from one to the next.
 pub struct Basic {
@@ -98,8 +98,7 @@ fn contents(target: &Target, datatype: Handle) -> Result<Vec<Handle>, c_int> {
     }
     let mut row = vec![0 as c_int; numbers as usize];
     let mut addresses = vec![0isize; places as usize];
-    // Room for handles of either length.
-    let mut handles = vec![0 as Handle; kinds as usize];
+    let mut handles = vec![0u32; kinds as usize];
     // SAFETY: there is room for as many as the library has named.
     let code = unsafe {
         let (row, addresses) = (row.as_mut_ptr(), addresses.as_mut_ptr());
@@ -109,10 +108,5 @@ fn contents(target: &Target, datatype: Handle) -> Result<Vec<Handle>, c_int> {
     if code != 0 {
         return Err(code);
     }
-    if target.library.brand == Brand::Mpich {
-        let short = handles.as_ptr().cast::<u32>();
-        // SAFETY: the library has filled half of the room with handles of half the length.
-        handles = (0..kinds as usize).map(|at| unsafe { *short.add(at) } as Handle).collect();
-    }
-    Ok(handles)
+    Ok(handles.into_iter().map(|handle| handle as Handle).collect())
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::{Functions, Part, Window, here, of};
 use crate::calls::{BROKEN, Caller};
-use crate::library::{Brand, Handle, Library};
+use crate::library::Handle;
 use crate::provider::provider;
 
 /// The states of a target: no lock, or another kind of epoch.
@@ -71,28 +71,25 @@ impl Window {
     }
 }
 
-/// Whether a lock is granted without being asked for (`MPI_MODE_NOCHECK`).
-fn unchecked(library: &Library, assertion: c_int) -> bool {
-    let bit = if library.brand == Brand::Mpich { 1024 } else { 1 };
-    assertion & bit != 0
-}
+/// `MPI_MODE_NOCHECK`: a lock is granted without being asked for.
+const UNCHECKED: c_int = 1024;
 
 /// Calls a function of the library's for a window.
 #[inline]
 fn by_library(
     window: Handle,
-    before: impl FnOnce(&Library, &Window),
+    before: impl FnOnce(&Window),
     call: impl FnOnce(&Functions) -> c_int,
-    after: impl FnOnce(&Library, &Window),
+    after: impl FnOnce(&Window),
 ) -> c_int {
     let Some((library, f)) = here() else { return BROKEN };
     let known = of(library, window);
     if let Some(known) = known {
-        before(library, known);
+        before(known);
     }
     let code = call(f);
     if let Some(known) = known.filter(|_| code == 0) {
-        after(library, known);
+        after(known);
     }
     code
 }
@@ -104,12 +101,12 @@ fn by_library(
 pub unsafe fn lock(_: Caller, kind: c_int, rank: c_int, assertion: c_int, window: Handle) -> c_int {
     by_library(
         window,
-        |_, _| {},
+        |_| {},
         // SAFETY: the caller's promise.
         |f| unsafe { (f.lock)(kind, rank, assertion, window) },
-        |library, known| {
+        |known| {
             if let Some(part) = known.part(rank) {
-                part.begin(unchecked(library, assertion));
+                part.begin(assertion & UNCHECKED != 0);
             }
         },
     )
@@ -122,11 +119,11 @@ pub unsafe fn lock(_: Caller, kind: c_int, rank: c_int, assertion: c_int, window
 pub unsafe fn lock_all(_: Caller, assertion: c_int, window: Handle) -> c_int {
     by_library(
         window,
-        |_, _| {},
+        |_| {},
         // SAFETY: the caller's promise.
         |f| unsafe { (f.lock_all)(assertion, window) },
-        |library, known| {
-            known.parts.iter().for_each(|part| part.begin(unchecked(library, assertion)));
+        |known| {
+            known.parts.iter().for_each(|part| part.begin(assertion & UNCHECKED != 0));
         },
     )
 }
@@ -138,7 +135,7 @@ pub unsafe fn lock_all(_: Caller, assertion: c_int, window: Handle) -> c_int {
 pub unsafe fn unlock(_: Caller, rank: c_int, window: Handle) -> c_int {
     by_library(
         window,
-        |_, known| {
+        |known| {
             fence(Ordering::SeqCst);
             if let Some(part) = known.part(rank) {
                 part.end();
@@ -146,7 +143,7 @@ pub unsafe fn unlock(_: Caller, rank: c_int, window: Handle) -> c_int {
         },
         // SAFETY: the caller's promise.
         |f| unsafe { (f.unlock)(rank, window) },
-        |_, _| {},
+        |_| {},
     )
 }
 
@@ -157,13 +154,13 @@ pub unsafe fn unlock(_: Caller, rank: c_int, window: Handle) -> c_int {
 pub unsafe fn unlock_all(_: Caller, window: Handle) -> c_int {
     by_library(
         window,
-        |_, known| {
+        |known| {
             fence(Ordering::SeqCst);
             known.parts.iter().for_each(Part::end);
         },
         // SAFETY: the caller's promise.
         |f| unsafe { (f.unlock_all)(window) },
-        |_, _| {},
+        |_| {},
     )
 }
 

@@ -6,7 +6,7 @@ use weft_wire::{Burst, ChunkWriter, FrameKind, HEADER_LEN, HELLO_LEN, Header, Li
 use super::{Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Payloads};
-use crate::rail::{self, Path};
+use crate::rail::{self, Path, SMALL};
 use crate::reliable::{Content, Haste};
 use crate::time::Instant;
 
@@ -125,7 +125,8 @@ impl Peer {
 
     /// Messages and control words, as many as wait.
     fn fill_messages(&mut self, hub: &mut Hub, now: Instant, burst: &mut Burst) -> Option<LinkId> {
-        let Some(at) = rail::urgent(&self.paths, &hub.links, self.out.waiting_bytes()) else {
+        let bytes = self.out.waiting_bytes().max(SMALL);
+        let Some(at) = rail::urgent(&self.paths, &hub.links, bytes) else {
             self.paths.iter_mut().for_each(|p| p.limited = true);
             return None;
         };
