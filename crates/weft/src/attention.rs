@@ -7,7 +7,7 @@
 //! never rings.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weft_sys::clock::now_ns;
 use weft_sys::watch::Timer;
@@ -15,26 +15,15 @@ use weft_sys::watch::Timer;
 use crate::error::Error;
 use crate::station::judge;
 
-/// Something that is done by the next poll, or by the tender.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub enum Due {
-    /// Messages that are held to share a frame are to go.
-    Held = 1,
-    /// Sends wait for room, or for a connection that is being made.
-    Queued = 2,
-}
-
 /// See the module's page.
 #[derive(Debug)]
 pub struct Attention {
     timer: Timer,
-    /// Of [`Due`]. Written by whoever has the lock.
-    due: AtomicU32,
+    /// Whether sends wait for room, or for a connection that is being made: the next poll sees to
+    /// them, or the tender. Written by whoever has the lock.
+    due: AtomicBool,
     /// Counts polls, the program's and the tender's.
     polls: AtomicU64,
-    /// The time that was set last for messages that are held, ns.
-    held_ns: AtomicU64,
     /// When the next poll puts the timer off, ns.
     put_off_ns: AtomicU64,
     /// So long after the last poll the timer rings, ns, and half of that at least.
@@ -60,9 +49,8 @@ impl Attention {
         let timer = Timer::new().map_err(|e| Error::system("making a timer", &e))?;
         Ok(Attention {
             timer,
-            due: AtomicU32::new(0),
+            due: AtomicBool::new(false),
             polls,
-            held_ns: AtomicU64::new(0),
             put_off_ns,
             unattended_ns,
             rings_ns: AtomicU64::new(0),
@@ -70,20 +58,10 @@ impl Attention {
         })
     }
 
-    /// If nobody polls before `at_ns` of the monotonic clock, the tender is to. A time that was
-    /// told before no longer counts: in a row of bursts none but the last wakes it.
-    pub fn due_by(&self, what: Due, at_ns: u64) {
-        if what == Due::Held {
-            self.held_ns.store(at_ns, Ordering::Relaxed);
-        }
-        self.waits(what);
+    /// Sends wait: if nobody polls before `at_ns` of the monotonic clock, the tender is to.
+    pub fn due_by(&self, at_ns: u64) {
+        self.due.store(true, Ordering::Relaxed);
         self.set(at_ns);
-    }
-
-    /// It is to be done by the time that was told last.
-    #[inline]
-    pub fn waits(&self, what: Due) {
-        self.due.store(self.due.load(Ordering::Relaxed) | what as u32, Ordering::Relaxed);
     }
 
     fn set(&self, at_ns: u64) {
@@ -91,13 +69,10 @@ impl Attention {
         self.timer.set(at_ns);
     }
 
-    /// It has been done.
+    /// None waits any longer.
     #[inline]
-    pub fn done(&self, what: Due) {
-        let due = self.due.load(Ordering::Relaxed);
-        if due & what as u32 != 0 {
-            self.due.store(due & !(what as u32), Ordering::Relaxed);
-        }
+    pub fn done(&self) {
+        self.due.store(false, Ordering::Relaxed);
     }
 
     /// Arrivals are being looked at, at a time that may be a little old.
@@ -128,12 +103,6 @@ impl Attention {
         let off = judge::put_off(now_ns, unattended_ns, self.turn_ns());
         self.put_off_ns.store(off.again_ns, Ordering::Relaxed);
         self.set(off.rings_ns);
-        // Asked after that, for the program may be in a call that leaves messages behind.
-        let is_held = self.due.load(Ordering::Relaxed) & Due::Held as u32 != 0;
-        let held_ns = self.held_ns.load(Ordering::Relaxed);
-        if let Some(at_ns) = judge::rings_before(now_ns, is_held, held_ns) {
-            self.set(at_ns);
-        }
     }
 
     /// The tender hears that the timer has rung.
@@ -171,7 +140,7 @@ impl Attention {
 
     /// Whether something is due, or will be.
     pub(crate) fn is_due(&self) -> bool {
-        self.due.load(Ordering::Relaxed) != 0
+        self.due.load(Ordering::Relaxed)
     }
 
     /// Readable when a time has come.
@@ -189,27 +158,23 @@ mod tests {
     fn a_time_rings_once_and_what_was_done_is_not_due() {
         let attention = Attention::new().unwrap();
         assert!(!attention.rang() && !attention.is_due());
-        attention.due_by(Due::Held, 1);
-        assert!(attention.rang() && !attention.rang());
-        attention.due_by(Due::Queued, 1);
-        attention.done(Due::Held);
-        assert!(attention.rang() && attention.is_due(), "the other is still due");
-        attention.done(Due::Queued);
+        attention.due_by(1);
+        assert!(attention.rang() && !attention.rang() && attention.is_due());
+        attention.done();
         assert!(!attention.is_due());
     }
 
     #[test]
     fn who_waits_for_cores_is_given_time() {
         let attention = Attention::new().unwrap();
-        attention.due_by(Due::Held, 1_000);
+        attention.due_by(1_000);
         (0..20).for_each(|_| attention.heard(8_001_000));
         let turn_ns = attention.turn_ns();
         assert!((TURNS * 7_900_000..=TURNS * 8_000_000).contains(&turn_ns), "{turn_ns}");
-        attention.done(Due::Held);
         attention.put_off(1_000);
         attention.polled(turn_ns / 2);
         assert_eq!(attention.rings_ns.load(Ordering::Relaxed), 1_000 + turn_ns, "not yet");
-        attention.due_by(Due::Held, 1_000);
+        attention.due_by(1_000);
         (0..60).for_each(|_| attention.heard(1_000));
         assert!(attention.turn_ns() < 100, "cores are free again");
     }
@@ -237,22 +202,5 @@ mod tests {
         attention.rests();
         attention.polled(1);
         assert!(rings_ns() > second);
-    }
-
-    #[test]
-    fn nothing_puts_the_timer_off_past_messages_that_are_held() {
-        let attention = Attention::new().unwrap();
-        let rings_ns = || attention.rings_ns.load(Ordering::Relaxed);
-        attention.due_by(Due::Held, 20_000);
-        attention.put_off(10_000);
-        assert_eq!(rings_ns(), 20_000, "a poll may end before they have gone");
-        attention.done(Due::Held);
-        attention.put_off(15_000);
-        assert_eq!(rings_ns(), 20_000, "others may have joined them");
-        attention.put_off(20_000);
-        assert_eq!(rings_ns(), 20_000 + UNATTENDED_NS);
-        attention.due_by(Due::Held, 30_000);
-        attention.put_off(40_000);
-        assert_eq!(rings_ns(), 30_000, "they have not gone in time");
     }
 }

@@ -16,7 +16,7 @@ use super::ops::{Ops, Owner, State, Status};
 use super::sends::Queue;
 use super::serve::Remote;
 use super::turn::Cookie;
-use crate::attention::{Attention, Due};
+use crate::attention::Attention;
 use crate::context::Early;
 use crate::device::Device;
 use crate::error::Error;
@@ -413,9 +413,9 @@ impl EndpointWork {
     pub(super) fn note_queues(&self) {
         let Some(attention) = &self.attention else { return };
         if self.queues.is_empty() {
-            attention.done(Due::Queued);
+            attention.done();
         } else {
-            attention.due_by(Due::Queued, now_ns() + QUEUED_NS);
+            attention.due_by(now_ns() + QUEUED_NS);
         }
     }
 

@@ -1,16 +1,17 @@
 //! Whether a message goes at once, or waits for others that go to the same peer.
 //!
 //! A message that was sent is on its way when the call returns: programs compute between their
-//! sends. The exception are bursts: whoever sends message after message to one peer without looking
-//! for answers, each right after the one before, is in a hurry to send, not to be answered. Then
-//! messages wait until a frame or a burst of frames is full, or for the next poll, or until a time
-//! that the tender keeps; no later call is needed.
+//! sends. The exception are bursts of who is trusted: whoever sends message after message to one
+//! peer without looking for answers, each right after the one before, and has polled in time after
+//! each of many such bursts, is in a hurry to send, not to be answered. Of these, messages wait
+//! until a frame or a burst of frames is full, for the next poll, or for 20 us if more are sent; no
+//! later call is needed, for the tender finds out when nobody has polled for some milliseconds.
+//! Then trust has to be earned anew, by twice as many bursts unless it had lasted.
 //!
-//! To set a time costs a system call, and where a timer must be asked of a hypervisor as much as
-//! ten messages do. So it is left out for who has polled in time after each of many bursts, as
-//! programs do that wait for their sends: should one of these begin to compute instead, the tender
-//! finds out when nobody has polled for some milliseconds, and trust has to be earned anew, by
-//! twice as many bursts.
+//! (A timer would keep the 20 us without any trust. To set one costs as much as some messages do,
+//! and where it must be asked of a hypervisor as ten: then it is better to send each at once.)
+
+use std::mem::take;
 
 use weft_wire::{Envelope, PeerId};
 
@@ -23,11 +24,16 @@ const ALONE_MAX: u32 = 8;
 /// A message that goes later than this after the one before is none of a burst, ns.
 const BURST_GAP_NS: u64 = 2_000;
 
-/// So long a message is held, ns.
+/// So long a message is held at most while others are sent, and so soon after the last one of a
+/// burst a poll is in time, ns.
 const HELD_NS: u64 = 20_000;
 
-/// So many bursts in a row that were over in time earn trust, at first and at most.
+/// So many bursts in a row after each of which a poll was in time earn trust, at first and at most.
 const TRUST: (u32, u32) = (16, 1 << 16);
+
+/// Trust that has lasted for so many times as many bursts as it took is half as dear the next time:
+/// even who always polls in time loses its core now and then.
+const LASTING: u32 = 64;
 
 /// Bytes of waiting messages that are worth a frame of their own: a frame's of the usual MTU.
 const FULL_FRAME: usize = 1400;
@@ -47,19 +53,6 @@ const FULL_BURST: usize = 56 * 1024;
 /// and 24. With 4 KiB all are alike.)
 const GROWTH: usize = 12;
 
-/// What becomes of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Goes {
-    /// It goes now, and what waits goes with it.
-    Now,
-    /// It is held, and goes by this time, ns, if nothing else has it go before.
-    By(u64),
-    /// It is held, and a time is set already.
-    Joins,
-    /// It is held without a time: a poll is to come.
-    Trusted,
-}
-
 /// See the module's page.
 #[derive(Debug)]
 pub(super) struct Company {
@@ -72,9 +65,9 @@ pub(super) struct Company {
     /// ns.
     last_ns: u64,
     since_ns: u64,
-    /// The time that was set last.
-    by_ns: u64,
-    /// Bursts in a row that were over in time, and how many earn trust.
+    /// Whether there was one in a row since the last poll, which waits if it is trusted.
+    hurried: bool,
+    /// Bursts in a row after which a poll was in time, and how many earn trust.
     kept: u32,
     wanted: u32,
     /// Bytes of them that have gone, and that wait.
@@ -91,7 +84,7 @@ impl Company {
             row: 0,
             last_ns: 0,
             since_ns: 0,
-            by_ns: 0,
+            hurried: false,
             kept: 0,
             wanted: TRUST.0,
             gone: 0,
@@ -101,8 +94,16 @@ impl Company {
 
     /// Whether the next message goes at once if it is for `peer`, whatever the time is.
     #[inline]
-    pub(super) fn is_alone(&self, peer: PeerId) -> bool {
+    pub(super) fn is_alone(&self, peer: PeerId, len: usize) -> bool {
+        self.is_early(peer) || len > SHARES_MAX || !self.is_trusted()
+    }
+
+    fn is_early(&self, peer: PeerId) -> bool {
         self.messages < ALONE_MAX && (peer != self.to || self.row < ROW_MAX)
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.kept >= self.wanted
     }
 
     /// Whether a message at `now_ns` comes so long after the one before that it begins a new row.
@@ -115,69 +116,72 @@ impl Company {
         anew
     }
 
-    /// A message of `len` bytes for `peer` is sent at `now_ns`.
+    /// A message of `len` bytes for `peer` is sent at `now_ns`; whether it waits.
     #[inline]
-    pub(super) fn joins(&mut self, now_ns: u64, peer: PeerId, len: usize) -> Goes {
-        let alone = self.is_alone(peer) || len > SHARES_MAX;
+    pub(super) fn waits(&mut self, now_ns: u64, peer: PeerId, len: usize) -> bool {
+        let alone = self.is_alone(peer, len);
         let hurries = now_ns < self.last_ns + BURST_GAP_NS;
-        self.last_ns = now_ns;
-        self.count(peer);
+        self.count(now_ns, peer);
         if self.waiting == 0 {
             self.since_ns = now_ns;
         }
         self.waiting += len + size_of::<Envelope>();
         let enough = (GROWTH * self.gone).clamp(FULL_FRAME, FULL_BURST);
-        if alone || !hurries || self.waiting >= enough || now_ns >= self.since_ns + HELD_NS {
-            return Goes::Now;
-        }
-        if now_ns < self.by_ns {
-            return Goes::Joins;
-        }
-        if self.kept >= self.wanted {
-            return Goes::Trusted;
-        }
-        self.by_ns = now_ns + HELD_NS;
-        Goes::By(self.by_ns)
+        !alone && hurries && self.waiting < enough && now_ns < self.since_ns + HELD_NS
     }
 
-    /// What was done about a message took until `now_ns`, which is no pause between two.
+    /// To send a message took until `now_ns`, which is no pause between two.
     #[inline]
     pub(super) fn done_by(&mut self, now_ns: u64) {
         self.last_ns = now_ns;
     }
 
-    /// A message of `len` bytes for `peer` has gone alone, at a time that may be an old one.
+    /// Whether it counts when the next poll is.
+    #[inline]
+    pub(super) fn hurried(&self) -> bool {
+        self.hurried
+    }
+
+    /// A poll is made, at `now_ns` exactly.
+    pub(super) fn polled(&mut self, now_ns: u64) {
+        if !take(&mut self.hurried) {
+            return;
+        }
+        if now_ns < self.last_ns + HELD_NS {
+            self.kept = self.kept.saturating_add(1);
+            return;
+        }
+        if self.is_trusted() {
+            let lasted = self.kept / LASTING >= self.wanted;
+            self.wanted = if lasted { self.wanted / 2 } else { 2 * self.wanted };
+            self.wanted = self.wanted.clamp(TRUST.0, TRUST.1);
+        }
+        self.kept = 0;
+    }
+
+    /// A message of `len` bytes for `peer` has gone alone, by `now_ns`.
     #[inline]
     pub(super) fn went(&mut self, now_ns: u64, peer: PeerId, len: usize) {
-        self.last_ns = now_ns;
         self.gone += len;
-        self.count(peer);
+        self.count(now_ns, peer);
     }
 
     #[inline]
-    fn count(&mut self, peer: PeerId) {
+    fn count(&mut self, now_ns: u64, peer: PeerId) {
+        if self.hurried && now_ns >= self.last_ns + HELD_NS {
+            self.polled(now_ns);
+        }
+        self.hurried |= !self.is_early(peer);
+        self.last_ns = now_ns;
         self.messages += 1;
         self.row = if peer == self.to { self.row + 1 } else { 1 };
         self.to = peer;
     }
 
-    /// What waited is being sent at `now_ns`; whether anything did.
+    /// What waited is being sent.
     #[inline]
-    pub(super) fn goes(&mut self, now_ns: u64) -> bool {
-        if self.waiting == 0 {
-            return false;
-        }
-        self.gone += self.waiting;
-        self.waiting = 0;
-        if now_ns < self.since_ns + HELD_NS {
-            self.kept = self.kept.saturating_add(1);
-        } else {
-            if self.kept >= self.wanted {
-                self.wanted = (2 * self.wanted).min(TRUST.1);
-            }
-            self.kept = 0;
-        }
-        true
+    pub(super) fn goes(&mut self) {
+        self.gone += take(&mut self.waiting);
     }
 
     /// A new frame has come. Who answers each as it comes, and only that, is in no hurry.
@@ -203,6 +207,10 @@ mod tests {
 
     const HALF: usize = 512;
 
+    fn trusted() -> Company {
+        Company { kept: TRUST.0, ..Company::new() }
+    }
+
     /// Which of `count` messages to peers by `to`, each `gap_ns` after the one before, go at once.
     fn sent(
         company: &mut Company,
@@ -213,8 +221,8 @@ mod tests {
         for n in 1..=count {
             let now_ns = company.last_ns + gap_ns;
             company.begins_anew(now_ns);
-            if company.joins(now_ns, PeerId(to(n)), len) == Goes::Now {
-                company.goes(now_ns);
+            if !company.waits(now_ns, PeerId(to(n)), len) {
+                company.goes();
                 all.push(n);
             }
         }
@@ -223,30 +231,30 @@ mod tests {
 
     #[test]
     fn a_row_to_one_peer_goes_in_ever_longer_bursts() {
-        let mut company = Company::new();
+        let mut company = trusted();
         assert_eq!(sent(&mut company, (32, HALF, 200), |_| 1), [1, 2, 26]);
         company.looked();
-        company.goes(0);
+        company.goes();
         assert_eq!(sent(&mut company, (3, HALF, 200), |_| 1), [1, 2]);
     }
 
     #[test]
-    fn what_shares_no_frame_waits_for_nothing() {
-        let mut company = Company::new();
+    fn what_shares_no_frame_waits_for_nothing_nor_what_is_not_trusted() {
         let all: Vec<u32> = (1..=32).collect();
-        assert_eq!(sent(&mut company, (32, SHARES_MAX + 1, 200), |_| 1), all);
+        assert_eq!(sent(&mut trusted(), (32, SHARES_MAX + 1, 200), |_| 1), all);
+        assert_eq!(sent(&mut Company::new(), (32, 8, 200), |_| 1), all);
     }
 
     #[test]
     fn what_goes_now_and_then_goes_at_once() {
-        let mut company = Company::new();
+        let mut company = trusted();
         let all: Vec<u32> = (1..=100).collect();
         assert_eq!(sent(&mut company, (100, 8, BURST_GAP_NS), |_| 1), all);
     }
 
     #[test]
     fn nothing_is_held_for_longer_than_its_time() {
-        let mut company = Company::new();
+        let mut company = trusted();
         let gap_ns = BURST_GAP_NS - 1;
         let went = sent(&mut company, (100, 8, gap_ns), |_| 1);
         let most = HELD_NS.div_ceil(gap_ns) + 1;
@@ -254,53 +262,64 @@ mod tests {
         assert!(went.len() < 20, "they share frames: {went:?}");
     }
 
-    #[test]
-    fn a_time_is_set_for_the_first_that_is_held_unless_one_is_to_come() {
-        use Goes::{By, Joins, Now};
-        let mut company = Company::new();
-        for (at, wanted) in
-            [(1, By(1 + HELD_NS)), (HELD_NS, Joins), (1 + HELD_NS, By(1 + 2 * HELD_NS))]
-        {
-            company.looked();
-            company.done_by(at);
-            assert_eq!([1, 2].map(|_| company.joins(at, PeerId(1), 8)), [Now, Now]);
-            assert!(company.goes(at) && !company.goes(at));
-            assert_eq!([3, 4].map(|_| company.joins(at, PeerId(1), 8)), [wanted, Joins]);
-            assert!(company.goes(at));
-        }
+    /// A burst that is polled after `took_ns`; whether its third message waits.
+    fn burst(company: &mut Company, took_ns: u64) -> bool {
+        let at = company.last_ns + BURST_GAP_NS;
+        company.begins_anew(at);
+        let waits = [1, 2, 3].map(|_| {
+            let waits = company.waits(at, PeerId(1), 8);
+            if !waits {
+                company.goes();
+            }
+            waits
+        });
+        company.polled(at + took_ns);
+        company.looked();
+        company.goes();
+        waits[2]
     }
 
     #[test]
     fn who_polls_in_time_after_each_burst_is_trusted_until_it_does_not() {
-        use Goes::{By, Trusted};
         let mut company = Company::new();
-        let mut at = 0;
-        let mut burst = |took_ns: u64| {
-            at += 2 * HELD_NS;
-            company.looked();
-            company.done_by(at);
-            let goes = [1, 2, 3].map(|_| {
-                let goes = company.joins(at, PeerId(1), 8);
-                if goes == Goes::Now {
-                    company.goes(at);
-                }
-                goes
-            });
-            company.goes(at + took_ns);
-            goes[2]
-        };
         for bursts in [TRUST.0, 2 * TRUST.0, 4 * TRUST.0] {
-            // Two that go at once come before each that is held, and count as well.
-            let timed = (0..bursts).take_while(|_| matches!(burst(HELD_NS - 1), By(_))).count();
-            assert!((1..bursts as usize).contains(&timed), "{timed} of {bursts}");
-            assert_eq!(burst(HELD_NS), Trusted, "it is trusted still, and is late");
-            assert!(matches!(burst(HELD_NS), By(_)), "no more");
+            assert!((0..bursts).all(|_| !burst(&mut company, HELD_NS - 1)), "of {bursts}");
+            assert!(burst(&mut company, HELD_NS), "it is trusted still, and is late");
+            assert!(!burst(&mut company, HELD_NS), "no more");
+        }
+    }
+
+    #[test]
+    fn trust_that_lasted_is_easier_to_earn_again() {
+        let mut company = Company { kept: 256, wanted: 256, ..Company::new() };
+        let dear = |company: &mut Company, bursts| {
+            (0..bursts).for_each(|_| _ = burst(company, 0));
+            burst(company, HELD_NS);
+            company.wanted
+        };
+        assert_eq!(dear(&mut company, 1000), 512, "it was late soon");
+        assert_eq!(dear(&mut company, 511), 512, "it was not trusted");
+        assert_eq!(dear(&mut company, 512 * LASTING), 256);
+        assert_eq!(dear(&mut company, 256 * LASTING), 128);
+    }
+
+    #[test]
+    fn who_sends_again_before_it_polls_was_late() {
+        let mut company = Company::new();
+        for n in 1..200 {
+            let at = n * 10 * HELD_NS;
+            assert!([1, 2, 3].iter().all(|_| !company.waits(at, PeerId(1), 8)));
+            company.goes();
+            // Some polls are in time, but not after each.
+            if n % 2 == 0 {
+                company.polled(at + 1);
+            }
         }
     }
 
     #[test]
     fn one_message_to_each_of_a_few_neighbours_waits_for_nothing() {
-        let mut company = Company::new();
+        let mut company = trusted();
         assert_eq!(sent(&mut company, (6, 8, 200), |n| n), [1, 2, 3, 4, 5, 6]);
         let more = sent(&mut company, (20, 8, 200), |n| n);
         assert!(!more.contains(&9), "that is no longer a few");
@@ -308,17 +327,17 @@ mod tests {
 
     #[test]
     fn who_answers_every_frame_is_in_no_hurry() {
-        let mut company = Company::new();
+        let mut company = trusted();
         for _ in 0..100 {
-            assert!(company.is_alone(PeerId(1)));
+            assert!(company.is_alone(PeerId(1), 8));
             company.went(1, PeerId(1), 8);
             company.answers();
         }
         // Many answers to one frame do well together.
-        (0..3).for_each(|_| _ = company.joins(1, PeerId(1), 8));
+        (0..3).for_each(|_| _ = company.waits(1, PeerId(1), 8));
         company.answers();
-        assert!(!company.is_alone(PeerId(1)));
+        assert!(!company.is_alone(PeerId(1), 8));
         company.looked();
-        assert!(company.is_alone(PeerId(1)));
+        assert!(company.is_alone(PeerId(1), 8));
     }
 }

@@ -21,10 +21,10 @@ use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 use weft_wire::{Address, Burst, Envelope, JobKey, LinkId, OpId, PeerId, Ticket};
 
-use crate::attention::{Attention, Due};
+use crate::attention::Attention;
 use crate::device::{Caps, Counters, Device, Event, Pulse, Row, SendError, Wake};
 use crate::error::Error;
-use company::{Company, Goes};
+use company::Company;
 use incoming::{Current, EARLY_NS};
 use links::Links;
 use signs::Signs;
@@ -70,8 +70,8 @@ pub struct Ether {
     /// The latest time that was told.
     now: Instant,
     company: Company,
-    /// Who sees to it that nothing waits for company for long.
-    attention: Option<Arc<Attention>>,
+    /// Whether there is a tender, so that nothing waits for company for long.
+    is_attended: bool,
     /// Whom the last reserve was for.
     reserved: PeerId,
     /// When the last lone message was sent by the clock.
@@ -124,7 +124,7 @@ impl Ether {
             current: Current::Nothing,
             now: Instant(0),
             company: Company::new(),
-            attention: None,
+            is_attended: false,
             reserved: PeerId(u32::MAX),
             looked: Instant(0),
             warnings: 0,
@@ -161,11 +161,7 @@ impl Ether {
 
     /// Sends what the engine has for the links, within a limit; `true` if the limit was reached.
     fn transmit(&mut self, now: Instant) -> bool {
-        if self.company.goes(now.0)
-            && let Some(attention) = &self.attention
-        {
-            attention.done(Due::Held);
-        }
+        self.company.goes();
         let mut bytes = 0;
         for _ in 0..BURSTS_PER_ROUND {
             match self.engine.transmit(now, &mut self.transfers, &mut self.burst) {
@@ -186,16 +182,11 @@ impl Ether {
     /// A message was given to the engine: sends it now, unless it does better to wait for company.
     #[inline]
     fn after_send(&mut self, now: Instant, peer: PeerId, len: usize) {
-        match (self.company.joins(now.0, peer, len), &self.attention) {
-            (Goes::Trusted, Some(_)) => {}
-            (Goes::Joins, Some(attention)) => attention.waits(Due::Held),
-            (Goes::By(at_ns), Some(attention)) => {
-                attention.due_by(Due::Held, at_ns);
-                let now = self.read_clock();
-                self.company.done_by(now.0);
-            }
-            // Where nobody sees to it, nothing waits.
-            (Goes::Now, _) | (_, None) => _ = self.transmit(now),
+        // Where nobody sees to it, nothing waits.
+        if !self.company.waits(now.0, peer, len) || !self.is_attended {
+            self.transmit(now);
+            let now = self.read_clock();
+            self.company.done_by(now.0);
         }
     }
 
@@ -206,10 +197,10 @@ impl Ether {
         self.engine.found_none();
     }
 
-    /// Whether the next message for `peer` goes at once.
+    /// Whether the next message, of `len` bytes for `peer`, goes at once.
     #[inline]
-    fn goes_alone(&mut self, peer: PeerId) -> bool {
-        self.company.is_alone(peer) || {
+    fn goes_alone(&mut self, peer: PeerId, len: usize) -> bool {
+        self.company.is_alone(peer, len) || {
             let now = self.read_clock();
             self.company.begins_anew(now.0)
         }
@@ -299,8 +290,8 @@ impl Device for Ether {
         (address.node, address.nonce) != (self.me.node, self.me.nonce)
     }
 
-    fn leave_to(&mut self, attention: &Arc<Attention>) {
-        self.attention = Some(attention.clone());
+    fn leave_to(&mut self, _attention: &Arc<Attention>) {
+        self.is_attended = true;
     }
 
     fn welcome(&mut self) -> Result<(), Error> {
@@ -360,7 +351,7 @@ impl Device for Ether {
     #[inline]
     fn commit(&mut self, envelope: &Envelope) {
         let (peer, len) = (self.reserved, self.engine.space().len());
-        if self.goes_alone(peer) {
+        if self.goes_alone(peer, len) {
             let time = self.read_clock_rarely();
             if let Some(link) = self.engine.commit_lone(time, envelope, &mut self.burst) {
                 return self.send_now(peer, link, len);
@@ -379,7 +370,7 @@ impl Device for Ether {
 
     #[inline]
     fn send(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Result<(), SendError> {
-        if self.goes_alone(peer) {
+        if self.goes_alone(peer, payload.len()) {
             let time = self.read_clock_rarely();
             let lone = self.engine.send_lone(time, peer, envelope, payload, &mut self.burst);
             if let Some(link) = lone {
@@ -505,6 +496,12 @@ impl Device for Ether {
             return false;
         }
         self.current = Current::Nothing;
+        if self.company.hurried() {
+            let now = self.read_clock();
+            self.company.polled(now.0);
+            // Before anything is found, for whoever finds something may compute from then on.
+            self.transmit(now);
+        }
         // A time that is a little old will do where a poll is next to nothing: what needs it
         // exactly reads the clock. Polls that cost a system call make it too old.
         self.now = self.now.max(Instant(now_ns));

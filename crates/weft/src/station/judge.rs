@@ -164,9 +164,3 @@ pub(crate) fn put_off(now_ns: u64, unattended_ns: u64, turn_ns: u64) -> Off {
     let unattended_ns = unattended_ns.max(turn_ns);
     Off { rings_ns: now_ns + unattended_ns, again_ns: now_ns + unattended_ns / 2 }
 }
-
-/// What the timer is not put off past: messages that are held still, or whose time, `held_ns`, has
-/// not come. That they have gone before does not end it, as others that joined count on it.
-pub(crate) fn rings_before(now_ns: u64, is_held: bool, held_ns: u64) -> Option<u64> {
-    (is_held || now_ns < held_ns).then_some(held_ns)
-}

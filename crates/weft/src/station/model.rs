@@ -12,7 +12,7 @@ use std::collections::{HashSet, VecDeque};
 
 use super::judge::Limits;
 use world::World;
-use world::program::{QUEUED, UNATTENDED};
+use world::program::UNATTENDED;
 
 /// The real limits, in their order, but nearer to each other: some tens of steps are all.
 const LIMITS: Limits = Limits { tick_ns: 6, long_tick_ns: 16, min_sleep_ns: 1, rare_ns: 2 };
@@ -24,9 +24,8 @@ const DELAY: u64 = 1;
 #[derive(Clone, Copy, Default, Debug)]
 struct Kind {
     sends: bool,
-    /// Sends may be held; also without a time, where many bursts were over in time.
+    /// Sends may be held.
     holds: bool,
-    trusts: bool,
     /// Sends may wait for room.
     queues: bool,
     /// Sends want an answer by some time.
@@ -50,34 +49,17 @@ struct Law {
     tick: u64,
     /// As it did once: all calls count, not only polls, and nothing but a tick wakes it.
     counts_calls: bool,
-    /// What is due sets the timer.
-    due_sets_timer: bool,
-    /// The timer is not put off past the time of held messages.
-    keeps_times: bool,
     /// Polls put the timer off also after the tender has tended.
     polls_set_timer: bool,
     /// How long a program may wait for its turn on a core. The real one learns that; here any.
     turn: u64,
 }
 
-const REAL: Law = Law {
-    tick: LIMITS.tick_ns,
-    counts_calls: false,
-    due_sets_timer: true,
-    keeps_times: true,
-    polls_set_timer: true,
-    turn: 0,
-};
+const REAL: Law = Law { tick: LIMITS.tick_ns, counts_calls: false, polls_set_timer: true, turn: 0 };
 
-/// How long what is due may wait: with a time of its own, and without.
-type Bounds = (u64, u64);
-
-/// Held messages go at their time; where a send that waits for room has set a later one since, at
-/// that; and a round of the tender is over that may have begun to put the timer off, and another.
-const TIMED: u64 = QUEUED + 2 * DELAY;
-
-/// Goes through all that can happen; gives how many states there are, or how the bounds are missed.
-fn explore(kind: Kind, law: Law, bounds: Bounds) -> Result<usize, String> {
+/// Goes through all that can happen; gives how many states there are, or how something that is due
+/// waits for longer than `bound`.
+fn explore(kind: Kind, law: Law, bound: u64) -> Result<usize, String> {
     let mut seen = HashSet::from([World::new(law).key()]);
     // What has happened, and after what.
     let mut ways = vec![("", 0)];
@@ -89,10 +71,10 @@ fn explore(kind: Kind, law: Law, bounds: Bounds) -> Result<usize, String> {
             }
             let waited = next.waited();
             ways.push((what, from));
-            if waited.0 > bounds.0 || waited.1 > bounds.1 || next.spins() {
+            if waited > bound || next.spins() {
                 let why = if next.spins() { "the tender spins" } else { "it waits for too long" };
                 let way = way(&ways);
-                return Err(format!("{why}, {waited:?} of {bounds:?}:\n{way}\n{next:?}"));
+                return Err(format!("{why}, {waited} of {bound}:\n{way}\n{next:?}"));
             }
             open.push_back((next, ways.len() - 1));
         }

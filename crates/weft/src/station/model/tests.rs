@@ -4,14 +4,14 @@ use super::*;
 
 /// Nobody has polled for a while, and a round of the tender; twice, for just before the end of the
 /// first the tender may have seen that the program has polled enough to be left alone.
-const UNTIMED: u64 = 2 * (UNATTENDED + DELAY);
+const BOUND: u64 = 2 * (UNATTENDED + DELAY);
 
 fn keeps(kind: Kind) {
-    keeps_within(kind, REAL, (TIMED, UNTIMED));
+    keeps_within(kind, REAL, BOUND);
 }
 
-fn keeps_within(kind: Kind, law: Law, bounds: Bounds) {
-    match explore(kind, law, bounds) {
+fn keeps_within(kind: Kind, law: Law, bound: u64) {
+    match explore(kind, law, bound) {
         Ok(states) => println!("{states} states of {kind:?}"),
         Err(way) => panic!("{kind:?}: {way}"),
     }
@@ -20,7 +20,6 @@ fn keeps_within(kind: Kind, law: Law, bounds: Bounds) {
 const SENDS: Kind = Kind {
     sends: true,
     holds: true,
-    trusts: false,
     queues: true,
     answers: false,
     polls: false,
@@ -48,7 +47,7 @@ fn who_only_computes_is_looked_after() {
 #[test]
 fn who_sends_in_bursts_then_computes_is_looked_after() {
     keeps(Kind { queues: false, ..SENDS });
-    keeps(Kind { queues: false, trusts: true, arrivals: false, ..SENDS });
+    keeps(Kind { queues: false, arrivals: false, ..SENDS });
 }
 
 #[test]
@@ -73,37 +72,27 @@ fn who_sleeps_in_calls_then_computes_is_looked_after() {
 fn who_waits_for_cores_is_looked_after_later() {
     const TURN: u64 = 2 * UNATTENDED;
     let (kind, law) = (Kind { queues: false, ..SENDS }, Law { turn: TURN, ..REAL });
-    keeps_within(kind, law, (TIMED, 2 * (TURN + DELAY)));
+    keeps_within(kind, law, 2 * (TURN + DELAY));
 }
 
 /// The tender's former law: it stood back while calls were made.
 #[test]
 fn a_tender_that_counts_calls_is_found_out() {
-    let former = Law { counts_calls: true, due_sets_timer: false, ..REAL };
-    let way = explore(SENDS, former, (UNTIMED, UNTIMED)).expect_err("nothing was found");
+    let former = Law { counts_calls: true, ..REAL };
+    let way = explore(SENDS, former, BOUND).expect_err("nothing was found");
     println!("{way}");
 }
 
 fn is_found_out(kind: Kind, law: Law) {
-    let way = explore(kind, law, (TIMED, UNTIMED)).expect_err("nothing was found");
+    let way = explore(kind, law, BOUND).expect_err("nothing was found");
     println!("{law:?}: {way}");
-}
-
-#[test]
-fn held_messages_without_a_timer_are_found_out() {
-    is_found_out(Kind { queues: false, ..SENDS }, Law { due_sets_timer: false, ..REAL });
-}
-
-#[test]
-fn a_timer_that_is_put_off_past_held_messages_is_found_out() {
-    is_found_out(Kind { queues: false, ..SENDS }, Law { keeps_times: false, ..REAL });
 }
 
 /// What has been attended to is looked at again in a tick at the latest; here that is long.
 #[test]
 fn a_poll_that_disarms_the_bell_and_sets_no_timer_is_found_out() {
     let kind = Kind { polls: true, arrivals: true, ..Kind::default() };
-    let law = Law { tick: UNTIMED + 2, ..REAL };
-    keeps_within(kind, law, (TIMED, UNTIMED));
+    let law = Law { tick: BOUND + 2, ..REAL };
+    keeps_within(kind, law, BOUND);
     is_found_out(kind, Law { polls_set_timer: false, ..law });
 }

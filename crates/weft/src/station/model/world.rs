@@ -20,33 +20,11 @@ const ACTIONS: u8 = 2;
 /// however it is held up in between.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
-    Asleep {
-        watches: bool,
-        until: u64,
-    },
-    Woken {
-        by: u64,
-    },
-    Looked {
-        by: u64,
-        now: u64,
-        polls: u64,
-        rang: bool,
-    },
-    StandsBack {
-        by: u64,
-        now: u64,
-        polls: u64,
-    },
-    /// Has put the timer off, and has yet to see whether it may.
-    HasPutOff {
-        by: u64,
-        now: u64,
-    },
-    Tends {
-        by: u64,
-        now: u64,
-    },
+    Asleep { watches: bool, until: u64 },
+    Woken { by: u64 },
+    Looked { by: u64, now: u64, polls: u64, rang: bool },
+    StandsBack { by: u64, now: u64, polls: u64 },
+    Tends { by: u64, now: u64 },
 }
 
 /// See the module's page. Times are in steps.
@@ -57,7 +35,7 @@ pub(super) struct World {
     /// When a poll puts the timer off.
     again: u64,
     polls: u64,
-    due: [bool; 2],
+    due: bool,
     judge: Judge,
     at: At,
     phase: Phase,
@@ -66,11 +44,8 @@ pub(super) struct World {
     stopped: bool,
     actions: u8,
     sent: u8,
-    /// Since when messages are held, and whether a time was set for them.
+    /// Since when messages are held.
     held: Option<u64>,
-    timed: bool,
-    /// The time that was set last for held messages.
-    by: u64,
     /// Sends wait for room, which comes with an arrival.
     queued: bool,
     arrived: Option<u64>,
@@ -85,7 +60,7 @@ pub(super) struct World {
 
 /// A state, whatever the time is: from equal ones the same can happen.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) struct Key([i8; 17]);
+pub(super) struct Key([i8; 16]);
 
 impl World {
     pub(super) fn new(law: Law) -> World {
@@ -95,7 +70,7 @@ impl World {
             timer: None,
             again: 0,
             polls: 0,
-            due: [false; 2],
+            due: false,
             judge: Judge::new(limits, 0, 0),
             at: At::Woken { by: DELAY },
             phase: Phase::Awake,
@@ -104,8 +79,6 @@ impl World {
             actions: ACTIONS,
             sent: 0,
             held: None,
-            timed: false,
-            by: 0,
             queued: false,
             arrived: None,
             deadline: None,
@@ -136,10 +109,9 @@ impl World {
             At::StandsBack { by, now, polls } => {
                 [5, from_now(by), from_now(now), since_look(polls)]
             }
-            At::HasPutOff { by, now } => [7, from_now(by), from_now(now), 0],
             At::Tends { by, now } => [6, from_now(by), from_now(now), 0],
         };
-        let bits = [self.due[0], self.due[1], self.locked, self.stopped, self.timed, self.queued]
+        let bits = [self.due, self.locked, self.stopped, self.queued]
             .into_iter()
             .chain([self.unread, self.phase == Phase::Awake])
             .fold(0, |bits, bit| 2 * bits + u8::from(bit));
@@ -156,7 +128,6 @@ impl World {
             self.actions as i8,
             self.sent as i8,
             time(self.held),
-            to_come(self.by),
             time(self.arrived),
             time(self.deadline),
             self.calm as i8,
@@ -164,11 +135,10 @@ impl World {
         ])
     }
 
-    /// How long what was to be done by a time has been waiting since then, and how long the rest.
-    pub(super) fn waited(&self) -> (u64, u64) {
+    /// How long what is to be done has been waiting.
+    pub(super) fn waited(&self) -> u64 {
         let age = |since: Option<u64>| since.map_or(0, |since| self.now.saturating_sub(since));
-        let (timed, trusted) = if self.timed { (self.held, None) } else { (None, self.held) };
-        (age(timed), age(trusted).max(age(self.arrived)).max(age(self.deadline)))
+        age(self.held).max(age(self.arrived)).max(age(self.deadline))
     }
 
     /// Whether the tender looks again and again though there is nothing to be done.
@@ -198,7 +168,6 @@ impl World {
             At::Woken { by }
             | At::Looked { by, .. }
             | At::StandsBack { by, .. }
-            | At::HasPutOff { by, .. }
             | At::Tends { by, .. } => by,
         };
         let must_poll = kind.always_polls && !self.stopped && self.actions == ACTIONS;

@@ -4,10 +4,10 @@ use super::{At, World};
 use crate::station::judge::{self, Phase};
 use crate::station::model::{Kind, Law};
 
-/// So many steps a message is held, a send that waits for room is left to the program, and it takes
-/// until an answer is missed.
+/// So many steps a message is held while others are sent, a send that waits for room is left to the
+/// program, and it takes until an answer is missed.
 const HELD: u64 = 1;
-pub(in crate::station::model) const QUEUED: u64 = 2;
+const QUEUED: u64 = 2;
 const ANSWER: u64 = 4;
 
 /// Sends without a poll that make one.
@@ -21,14 +21,6 @@ impl World {
         self.polls += 1;
         if self.now >= self.again {
             self.put_off(self.now, law);
-            self.rings_before(self.now, law);
-        }
-    }
-
-    pub(super) fn rings_before(&mut self, now: u64, law: Law) {
-        let before = judge::rings_before(now, self.due[0], self.by);
-        if law.keeps_times && before.is_some() {
-            self.timer = before;
         }
     }
 
@@ -37,32 +29,27 @@ impl World {
         (self.again, self.timer) = (off.again_ns, Some(off.rings_ns));
     }
 
-    fn due_by(&mut self, what: usize, at: u64, law: Law) {
-        self.due[what] = true;
-        if law.due_sets_timer {
+    fn due_by(&mut self, at: u64, law: Law) {
+        self.due = true;
+        if !law.counts_calls {
             self.timer = Some(at);
         }
     }
 
-    fn transmit(&mut self) {
-        (self.held, self.due[0]) = (None, false);
-    }
-
-    /// A poll; one that has found what is waited for may end `early`.
+    /// A poll.
     pub(super) fn progress(&mut self, early: bool, law: Law) {
         self.polled(law);
         self.sent = 0;
+        if law.polls_send_first || !early {
+            self.held = None;
+        }
         if self.arrived.take().is_some() {
-            (self.queued, self.due[1]) = (false, false);
+            (self.queued, self.due) = (false, false);
             // Whoever has got something is to acknowledge it.
             self.deadline = Some(self.now + ANSWER);
-            if early {
-                return;
-            }
         } else if self.deadline.is_some_and(|deadline| deadline <= self.now) {
             self.deadline = None;
         }
-        self.transmit();
     }
 
     fn begin_action(&self) -> World {
@@ -94,27 +81,14 @@ impl World {
         if kind.queues && !begun.queued {
             let mut waits = begun;
             waits.queued = true;
-            waits.due_by(1, self.now + QUEUED, law);
+            waits.due_by(self.now + QUEUED, law);
             found.push(("a send waits for room", waits));
         }
-        let mut goes = begun;
-        goes.transmit();
-        found.push(("a send goes", goes));
+        found.push(("a send goes", World { held: None, ..begun }));
         // What has waited for long takes the next one along.
         if kind.holds && begun.held.is_none_or(|since| self.now < since + HELD) {
-            let mut waits = begun;
-            waits.held = begun.held.or(Some(self.now));
-            waits.timed = begun.held.is_some() && begun.timed;
-            if kind.trusts && self.now >= begun.by {
-                found.push(("a send is held without a time", waits));
-            }
-            waits.timed |= begun.held.is_none();
-            waits.due[0] = true;
-            if self.now >= begun.by {
-                waits.by = self.now + HELD;
-                waits.due_by(0, waits.by, law);
-            }
-            found.push(("a send is held", waits));
+            let held = begun.held.or(Some(self.now));
+            found.push(("a send is held", World { held, ..begun }));
         }
         for (name, mut next) in found {
             if next.sent >= SENDS_PER_POLL || self.queued {

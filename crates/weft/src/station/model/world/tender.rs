@@ -38,16 +38,11 @@ impl World {
                 };
                 ("it judges", next)
             }
-            At::StandsBack { by, now, polls } => {
+            At::StandsBack { now, polls, .. } => {
                 next.judge.saw(polls, now);
                 next.put_off(now, law);
-                next.at = At::HasPutOff { by, now };
-                ("it stands back", next)
-            }
-            At::HasPutOff { now, .. } => {
-                next.rings_before(now, law);
                 next.at = asleep(LIMITS.long_tick_ns);
-                ("it sleeps", next)
+                ("it stands back", next)
             }
             At::Tends { now, .. } => ("it tends", self.tended(now, law)),
         })
@@ -57,8 +52,7 @@ impl World {
         let mut next = *self;
         let asleep = |watches, steps| At::Asleep { watches, until: self.now + steps };
         if self.locked {
-            let due = self.due != [false; 2];
-            next.at = asleep(false, self.judge.stays_out(due));
+            next.at = asleep(false, self.judge.stays_out(self.due));
             return next;
         }
         let did = self.arrived.is_some() || self.deadline.is_some_and(|at| at <= self.now);
