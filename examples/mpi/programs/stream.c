@@ -2,10 +2,11 @@
  * Stream: a producer sends now and then and computes between, a consumer waits for each message.
  *
  *     mpicc -O2 stream.c -o stream -lm
- *     weft mpirun -n 2 --lab nodes=2 -- ./stream weft 100 8@30 busy:1320@200
+ *     weft mpirun -n 2 --lab nodes=2 -- ./stream weft 100 8@30 busy:1320@200 40x8@1000
  *
  * A size BYTES@GAP is messages of so many bytes (8 or more), GAP microseconds of computation after
- * each; small is 8@30, large 16384@100. The producer makes no MPI call but these sends, not even
+ * each; COUNTxBYTES@GAP is bursts of so many messages, and the last of each is the one that is
+ * measured. Small is 8@30, large 16384@100. The producer makes no MPI call but these sends, not even
  * after the last one before it has computed. The consumer waits in MPI_Recv; with `busy:` it first
  * computes for most of the gap. What is measured is the delay of each message, from just before the
  * send to just after the receive: on one machine by the one clock, between machines by the offset
@@ -18,14 +19,20 @@
 #define EXCHANGES 200
 
 enum { WAIT, BUSY };
-static int bytes, gap_us, mode, sequence;
+static int burst, bytes, gap_us, mode, sequence;
 static long *buffer;
 static double sent_ns[MESSAGES_MAX], seen_ns[MESSAGES_MAX], offset_ns;
 
 static int knows(const char *size)
 {
-    int b, gap, end = 0;
-    return sscanf(size, "%d@%d%n", &b, &gap, &end) == 2 && !size[end] && b >= 8 && gap >= 0;
+    int end = 0;
+
+    if (sscanf(size, "%dx%d@%d%n", &burst, &bytes, &gap_us, &end) != 3) {
+        burst = 1;
+        if (sscanf(size, "%d@%d%n", &bytes, &gap_us, &end) != 2)
+            return 0;
+    }
+    return !size[end] && burst >= 1 && bytes >= 8 && gap_us >= 0;
 }
 
 /* How far the consumer's clock is ahead of the producer's: 0 if it may be that none is. */
@@ -69,9 +76,11 @@ static void produce(int peer)
     for (int i = 0; i < steps; i++) {
         for (int w = 1; w < bytes / 8; w++)
             buffer[w] = content(sequence + i, w);
-        sent_ns[i] = now_ns();
-        memcpy(buffer, &sent_ns[i], sizeof *buffer);
-        IN_MPI(MPI_Send(buffer, bytes, MPI_BYTE, peer, 2, MPI_COMM_WORLD));
+        for (int n = 0; n < burst; n++) {
+            sent_ns[i] = now_ns();
+            memcpy(buffer, &sent_ns[i], sizeof *buffer);
+            IN_MPI(MPI_Send(buffer, bytes, MPI_BYTE, peer, 2, MPI_COMM_WORLD));
+        }
         compute(gap_us);
     }
 }
@@ -79,7 +88,8 @@ static void produce(int peer)
 static void consume(int peer)
 {
     for (int i = 0; i < steps; i++) {
-        IN_MPI(MPI_Recv(buffer, bytes, MPI_BYTE, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        for (int n = 0; n < burst; n++)
+            IN_MPI(MPI_Recv(buffer, bytes, MPI_BYTE, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         double came_ns = now_ns();
         memcpy(&seen_ns[i], buffer, sizeof *buffer);
         sample((came_ns - seen_ns[i] - offset_ns) / 1000);
@@ -124,9 +134,8 @@ static void check(void)
 
 static void run(const struct word *word)
 {
-    bytes = word->large ? 16384 : 8;
-    gap_us = word->large ? 100 : 30;
-    sscanf(word->size, "%d@%d", &bytes, &gap_us);
+    if (!knows(word->size))
+        knows(word->large ? "16384@100" : "8@30");
     mode = word->mode;
     buffer = memory(bytes);
     if (partner() != MPI_PROC_NULL)
@@ -140,7 +149,7 @@ static void run(const struct word *word)
 int main(int argc, char **argv)
 {
     static const char *const modes[] = {"", "busy", NULL};
-    static const char *const sizes[] = {"8@30", "1320@200", "16384@100", "8@1000", NULL};
+    static const char *const sizes[] = {"8@30", "1320@200", "16384@100", "8@1000", "40x8@1000", NULL};
     static const struct kernel own = {"stream", modes, sizes, knows, run};
     return program(argc, argv, &own);
 }

@@ -49,13 +49,21 @@ struct Law {
     tick: u64,
     /// As it did once: all calls count, not only polls, and nothing but a tick wakes it.
     counts_calls: bool,
+    /// A poll sends what is held before it looks for what has come.
+    polls_send_first: bool,
     /// Polls put the timer off also after the tender has tended.
     polls_set_timer: bool,
     /// How long a program may wait for its turn on a core. The real one learns that; here any.
     turn: u64,
 }
 
-const REAL: Law = Law { tick: LIMITS.tick_ns, counts_calls: false, polls_set_timer: true, turn: 0 };
+const REAL: Law = Law {
+    tick: LIMITS.tick_ns,
+    counts_calls: false,
+    polls_send_first: true,
+    polls_set_timer: true,
+    turn: 0,
+};
 
 /// Goes through all that can happen; gives how many states there are, or how something that is due
 /// waits for longer than `bound`.

@@ -88,6 +88,12 @@ fn is_found_out(kind: Kind, law: Law) {
     println!("{law:?}: {way}");
 }
 
+#[test]
+fn a_poll_that_finds_something_and_sends_nothing_is_found_out() {
+    let kind = Kind { polls: true, queues: false, ..SENDS };
+    is_found_out(kind, Law { polls_send_first: false, ..REAL });
+}
+
 /// What has been attended to is looked at again in a tick at the latest; here that is long.
 #[test]
 fn a_poll_that_disarms_the_bell_and_sets_no_timer_is_found_out() {
