@@ -6,11 +6,11 @@
  *
  * A size BYTES@GAP is messages of so many bytes (8 or more), GAP microseconds of computation after
  * each; COUNTxBYTES@GAP is bursts of so many messages, and the last of each is the one that is
- * measured. Small is 8@30, large 16384@100. The producer makes no MPI call but these sends, not even
- * after the last one before it has computed. The consumer waits in MPI_Recv; with `busy:` it first
- * computes for most of the gap. What is measured is the delay of each message, from just before the
- * send to just after the receive: on one machine by the one clock, between machines by the offset
- * of their clocks, known as well as half of the shortest time there and back.
+ * measured. Small is 8@30, large 16384@100. The producer makes no MPI call but these sends, not
+ * even after the last one before it has computed. The consumer waits in MPI_Recv; with `busy:` it
+ * first computes for most of the gap. What is measured is the delay of each message, from just
+ * before the send to just after the receive: on one machine by the one clock, between machines by
+ * the offset of their clocks, known as well as half of the shortest time there and back.
  * Ranks of the first half send, each to one of the second half.
  */
 #include "programs.h"
@@ -149,7 +149,8 @@ static void run(const struct word *word)
 int main(int argc, char **argv)
 {
     static const char *const modes[] = {"", "busy", NULL};
-    static const char *const sizes[] = {"8@30", "1320@200", "16384@100", "8@1000", "40x8@1000", NULL};
+    static const char *const sizes[] = {"8@30",   "1320@200",  "16384@100",
+                                        "8@1000", "40x8@1000", NULL};
     static const struct kernel own = {"stream", modes, sizes, knows, run};
     return program(argc, argv, &own);
 }
