@@ -23,6 +23,7 @@ static int burst, bytes, gap_us, mode, sequence;
 static long *buffer;
 static double sent_ns[MESSAGES_MAX], seen_ns[MESSAGES_MAX], offset_ns;
 
+/* Takes what is to be sent from a size; whether it means something. */
 static int knows(const char *size)
 {
     int end = 0;

@@ -109,7 +109,7 @@ impl Company {
     /// Whether a message at `now_ns` comes so long after the one before that it begins a new row.
     #[inline]
     pub(super) fn begins_anew(&mut self, now_ns: u64) -> bool {
-        let anew = self.waiting == 0 && now_ns >= self.last_ns + BURST_GAP_NS;
+        let anew = !self.is_waiting() && now_ns >= self.last_ns + BURST_GAP_NS;
         if anew {
             self.looked();
         }
@@ -122,7 +122,7 @@ impl Company {
         let alone = self.is_alone(peer, len);
         let hurries = now_ns < self.last_ns + BURST_GAP_NS;
         self.count(now_ns, peer);
-        if self.waiting == 0 {
+        if !self.is_waiting() {
             self.since_ns = now_ns;
         }
         self.waiting += len + size_of::<Envelope>();
@@ -140,6 +140,12 @@ impl Company {
     #[inline]
     pub(super) fn hurried(&self) -> bool {
         self.hurried
+    }
+
+    /// Whether a message waits.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting > 0
     }
 
     /// A poll is made, at `now_ns` exactly.

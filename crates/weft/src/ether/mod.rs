@@ -500,7 +500,9 @@ impl Device for Ether {
             let now = self.read_clock();
             self.company.polled(now.0);
             // Before anything is found, for whoever finds something may compute from then on.
-            self.transmit(now);
+            if self.company.is_waiting() {
+                self.transmit(now);
+            }
         }
         // A time that is a little old will do where a poll is next to nothing: what needs it
         // exactly reads the clock. Polls that cost a system call make it too old.

@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    /// A poll.
+    /// A poll; one that has found what is waited for may end `early`, before it sends.
     pub(super) fn progress(&mut self, early: bool, law: Law) {
         self.polled(law);
         self.sent = 0;
