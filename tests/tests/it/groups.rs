@@ -327,6 +327,7 @@ fn sent(endpoint: &Endpoint) -> Row {
 /// What each of many rows of barriers took, all ranks together.
 fn rows_of(options: &GroupOptions) -> Vec<Row> {
     let sums = Mutex::new(vec![Row::default(); ROWS]);
+    let counted = AtomicU64::new(0);
     // Nor is anybody asked for a sign of life.
     let calm = Config { keep_alive_ns: HOUR_NS, dead_after_ns: HOUR_NS, ..Config::default() };
     each(ether_as(calm, &[0, 1, 2, 3], None), |endpoint| {
@@ -349,6 +350,10 @@ fn rows_of(options: &GroupOptions) -> Vec<Row> {
             (0..4).for_each(|at| sums[row][at] += after[at] - before[at]);
             before = after;
         }
+        // Who leaves says so, and is answered: nobody does before all have counted.
+        let size = u64::from(endpoint.size());
+        counted.fetch_add(1, Ordering::SeqCst);
+        until(endpoint, || counted.load(Ordering::SeqCst) == size);
     });
     sums.into_inner().unwrap()
 }
