@@ -1,6 +1,6 @@
 //! What the functions of MPI that are replaced do.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,6 @@ use crate::settings::{self, ALLREDUCE, BARRIER, BCAST};
 use crate::table::Table;
 use crate::table::{Together, what};
 use crate::together::{self, ended};
-use crate::yields;
 
 /// Broadcasts of so many bytes between nodes are done by Weft: where that was measured to be faster
 /// than what the library does by the same means. Within a node its own ways were.
@@ -343,41 +342,6 @@ unsafe fn allreduce_by_weft(
         Ok(()) => 0,
         Err(why) => failed(library, comm, "MPI_Allreduce", known.rank, &why),
     })
-}
-
-/// `MPI_Init`.
-///
-/// # Safety
-/// As MPI demands.
-pub unsafe fn init(_: Caller, argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    let Some(library) = library() else { return BROKEN };
-    // SAFETY: the caller's promise.
-    let code = unsafe { (library.f.init)(argc, argv) };
-    if code == 0 {
-        // `MPI_THREAD_SINGLE`.
-        yields::provided(0);
-    }
-    code
-}
-
-/// `MPI_Init_thread`.
-///
-/// # Safety
-/// As MPI demands.
-pub unsafe fn init_thread(
-    _: Caller,
-    (argc, argv): (*mut c_int, *mut *mut *mut c_char),
-    required: c_int,
-    provided: *mut c_int,
-) -> c_int {
-    let Some(library) = library() else { return BROKEN };
-    // SAFETY: the caller's promise.
-    let code = unsafe { (library.f.init_thread)(argc, argv, required, provided) };
-    if code == 0 {
-        // SAFETY: the library has written it.
-        yields::provided(unsafe { *provided });
-    }
-    code
 }
 
 /// `MPI_Finalize`, by whatever name: leaves all groups first.

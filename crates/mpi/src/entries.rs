@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::calls::{self, Caller};
 use crate::fortran;
+use crate::level;
 use crate::library::Handle;
 use crate::together;
 use crate::window::{self, access, epoch};
@@ -200,9 +201,12 @@ entries! {
         from: *const c_void, expected: *const c_void, into: *mut c_void, kind: Handle,
         rank: c_int, at: isize, win: Handle
     ) = access::compare_and_swap((from, expected), into, kind, (rank, at), win);
-    MPI_Init, PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) = calls::init(argc, argv);
+    MPI_Init, PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) = level::init(argc, argv);
     MPI_Init_thread, PMPI_Init_thread(
         argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int
-    ) = calls::init_thread((argc, argv), required, provided);
+    ) = level::init_thread((argc, argv), required, provided);
+    MPI_Session_init, PMPI_Session_init(
+        info: Handle, errhandler: Handle, session: *mut c_void
+    ) = level::session_init(info, errhandler, session);
     MPI_Finalize, PMPI_Finalize() = calls::finalize();
 }

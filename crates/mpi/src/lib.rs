@@ -20,6 +20,7 @@
 //! | `calls` | what they do |
 //! | `together` | what is done by memory that all processes of a communicator share |
 //! | `comm` | a communicator's group, made at the first use and kept as an attribute |
+//! | `level` | what the library provides to threads |
 //! | `library` | the MPI library of the process: its functions and constants |
 //! | `loaded` | the shared objects of the process, by the file that the provider has as well |
 //! | `names` | its predefined datatypes and operators |
@@ -40,6 +41,7 @@ mod calls;
 mod comm;
 pub mod entries;
 pub mod fortran;
+mod level;
 mod library;
 #[path = "../../ofi/src/loaded.rs"]
 mod loaded;

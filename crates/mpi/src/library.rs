@@ -63,6 +63,7 @@ functions! {
     init = c"PMPI_Init": fn(*mut c_int, *mut *mut *mut c_char);
     init_thread = c"PMPI_Init_thread":
         fn(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int);
+    query_thread = c"PMPI_Query_thread": fn(*mut c_int);
     finalize = c"PMPI_Finalize": fn();
     barrier = c"PMPI_Barrier": fn(Handle);
     bcast = c"PMPI_Bcast": fn(*mut c_void, c_int, Handle, c_int, Handle);
@@ -94,6 +95,12 @@ functions! {
         fn(*const c_void, c_int, Handle, *mut c_void, c_int, *mut c_int, Handle);
     unpack = c"PMPI_Unpack":
         fn(*const c_void, c_int, *mut c_int, *mut c_void, c_int, Handle, Handle);
+}
+
+functions! {
+    /// Those for sessions, which MPI has from version 4 on.
+    Sessions:
+    init = c"PMPI_Session_init": fn(Handle, Handle, *mut c_void);
 }
 
 /// `PMPI_Bcast_c`.
@@ -159,6 +166,7 @@ pub struct Library {
     pub brand: Brand,
     pub f: Functions,
     pub large: Large,
+    pub sessions: Option<Sessions>,
     /// Those for windows, if it has them.
     pub windows: Option<window::Functions>,
     pub large_windows: Option<window::LargeFunctions>,
@@ -242,6 +250,7 @@ impl Library {
             brand: other,
             f,
             large: Large::of(scope),
+            sessions: Sessions::of(scope),
             windows: window::Functions::of(scope),
             large_windows: window::LargeFunctions::of(scope),
             byte: nothing,

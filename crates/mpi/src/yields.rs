@@ -11,8 +11,9 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::level::is_serial;
 use crate::library::{Brand, library};
 use crate::provider::provider;
 
@@ -22,12 +23,6 @@ const INTERVAL_NS: u64 = 20_000;
 
 /// The same where somebody else wants processors.
 const CROWDED_NS: u64 = 20_000_000;
-
-/// `MPI_THREAD_MULTIPLE`, in all libraries that are known.
-const MULTIPLE: c_int = 3;
-
-/// What the library has provided to threads; -1 as long as that is not known.
-static LEVEL: AtomicI32 = AtomicI32::new(-1);
 
 /// Until when calls are answered here, ns of the monotonic clock; 0: they are not.
 static UNTIL_NS: AtomicU64 = AtomicU64::new(0);
@@ -40,11 +35,6 @@ static ANSWERED: AtomicU64 = AtomicU64::new(0);
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_mpi_yields_answered() -> u64 {
     ANSWERED.load(Ordering::Relaxed)
-}
-
-/// The library has been initialised, and provides so much to threads.
-pub fn provided(level: c_int) {
-    LEVEL.store(level, Ordering::Relaxed);
 }
 
 /// `sched_yield`, which needs to know the place that it is called from.
@@ -83,7 +73,7 @@ extern "C" fn give_way(from: usize) -> c_int {
 /// How long calls may be answered here; none where another thread may want the library's lock.
 fn interval_ns() -> Option<u64> {
     static WANTED: OnceLock<bool> = OnceLock::new();
-    let may = (0..MULTIPLE).contains(&LEVEL.load(Ordering::Relaxed))
+    let may = is_serial()
         && *WANTED.get_or_init(|| wanted(&std::env::var("WEFT_YIELDS").unwrap_or_default()));
     let table = provider().filter(|_| may)?;
     // SAFETY: a question without arguments.
@@ -159,8 +149,6 @@ mod tests {
         // There is no MPI library here, and nobody who knows whether the processor is wanted.
         assert_eq!(sched_yield(), 0);
         assert_eq!((weft_mpi_yields_answered(), UNTIL_NS.load(Ordering::Relaxed)), (0, 0));
-        provided(0);
-        assert_eq!(interval_ns(), None);
     }
 
     #[test]

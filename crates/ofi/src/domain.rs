@@ -16,6 +16,7 @@ use crate::core::{Level, Part, log};
 use crate::ep::Live;
 use crate::fabric::Fabric;
 use crate::fail::{Fail, call};
+use crate::gate::Threads;
 use crate::object::{Object, give, head, of, ops, table, take, unused};
 use crate::{av, cntr, collectives, cq, ep, key, mr, poll};
 
@@ -23,8 +24,8 @@ use crate::{av, cntr, collectives, cq, ep, key, mr, poll};
 pub struct Shared {
     /// The version of the interface that the application asked for.
     pub api: u32,
-    /// Whether several threads may use objects of the domain at once.
-    pub threads: bool,
+    /// Which threads may use objects of the domain at once.
+    pub threads: Threads,
     /// Whether remote addresses are the target's virtual ones; otherwise offsets.
     pub virtual_addresses: bool,
     /// Whether memory keys are chosen here; otherwise by the application.
@@ -147,8 +148,11 @@ pub fn open(
     let key = key::job_key().map_err(told)?;
     let shared = Shared {
         api: fabric.api(),
-        // Threads in collective operations of Weft's are not held up by a lock of the application.
-        threads: attr.threading != FI_THREAD_DOMAIN || collectives::are_offered(),
+        threads: match attr.threading {
+            FI_THREAD_DOMAIN if collectives::are_offered() => Threads::OfMpi,
+            FI_THREAD_DOMAIN => Threads::One,
+            _ => Threads::Several,
+        },
         virtual_addresses: attr.mr_mode == FI_MR_BASIC || attr.mr_mode & FI_MR_VIRT_ADDR != 0,
         own_keys: attr.mr_mode == FI_MR_BASIC || attr.mr_mode & FI_MR_PROV_KEY != 0,
         options,

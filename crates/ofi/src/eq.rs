@@ -10,6 +10,7 @@ use crate::abi::*;
 use crate::core::core;
 use crate::cq::wait_object;
 use crate::fail::{Fail, call, count, guard};
+use crate::gate::Threads;
 use crate::object::{Object, give, head, of, ops, table, take, unused};
 use crate::wait::Sources;
 
@@ -132,7 +133,8 @@ impl Events {
 /// `fi_eq_open`.
 pub fn open(attr: Option<&fi_eq_attr>, context: *mut c_void) -> Result<*mut fid_eq, Fail> {
     let object = attr.map_or(FI_WAIT_UNSPEC, |attr| attr.wait_obj);
-    let events = Events { list: Mutex::default(), sources: Sources::waitable(object, true)? };
+    let events =
+        Events { list: Mutex::default(), sources: Sources::waitable(object, Threads::Several)? };
     let handle = fid_eq { fid: head(FI_CLASS_EQ, context, &OPS), ops: table(&EQ_OPS) };
     Ok(give(Eq { handle, events: Arc::new(events) }))
 }

@@ -13,7 +13,7 @@ use weft_sys::watch::{Signal, readable};
 use crate::abi::*;
 use crate::ep::{Live, is_alone};
 use crate::fail::Fail;
-use crate::gate::Gate;
+use crate::gate::{Gate, Threads};
 
 /// How long a wait spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
@@ -57,7 +57,7 @@ impl Sources {
     ///
     /// # Errors
     /// When there is no such way to wait, or the process is out of descriptors.
-    pub fn new(object: fi_wait_obj, threads: bool) -> Result<Sources, Fail> {
+    pub fn new(object: fi_wait_obj, threads: Threads) -> Result<Sources, Fail> {
         let signal = match object {
             FI_WAIT_NONE => None,
             FI_WAIT_UNSPEC | FI_WAIT_FD | FI_WAIT_YIELD => {
@@ -72,7 +72,10 @@ impl Sources {
             woken: AtomicBool::new(false),
             rounds: AtomicU32::new(0),
             looked_ns: AtomicU64::new(0),
-            brisk_polls: if threads { BRISK_POLLS_AMONG_THREADS } else { BRISK_POLLS },
+            brisk_polls: match threads {
+                Threads::One => BRISK_POLLS,
+                _ => BRISK_POLLS_AMONG_THREADS,
+            },
         })
     }
 
@@ -80,7 +83,7 @@ impl Sources {
     ///
     /// # Errors
     /// As for [`Sources::new`].
-    pub fn waitable(object: fi_wait_obj, threads: bool) -> Result<Sources, Fail> {
+    pub fn waitable(object: fi_wait_obj, threads: Threads) -> Result<Sources, Fail> {
         let object = if object == FI_WAIT_NONE { FI_WAIT_UNSPEC } else { object };
         Sources::new(object, threads)
     }

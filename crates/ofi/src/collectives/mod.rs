@@ -19,6 +19,7 @@ use crate::abi::FI_TAGGED;
 use crate::core::{Level, Part, log};
 use crate::ep::Live;
 use crate::fail::guard;
+use crate::gate::of_mpi_meet;
 use party::Party;
 use table::{ADDRESS_LEN, ENDED, FAILED, Table, Take, Together, VERSION};
 
@@ -39,6 +40,7 @@ static TABLE: Table = Table {
     close,
     may_spin,
     began,
+    threads,
 };
 
 /// The endpoints of the process that are in use, and what they were opened for.
@@ -243,6 +245,10 @@ unsafe extern "C" fn began() {
         }
     };
     guard(tell, ());
+}
+
+unsafe extern "C" fn threads(meet: c_int) {
+    of_mpi_meet(meet != 0);
 }
 
 unsafe extern "C" fn close(group: *mut c_void) {

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// The layout below; a library that finds another one uses nothing.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Bytes of the address of a process.
 pub const ADDRESS_LEN: usize = 64;
@@ -123,6 +123,9 @@ pub struct Table {
     pub may_spin: unsafe extern "C" fn() -> c_int,
     /// The caller has done something by itself: what it asks the MPI library next is no wait.
     pub began: unsafe extern "C" fn(),
+    /// Whether several threads may call at once, as long as nothing is said: 1 or 0. To be called
+    /// while no other thread does.
+    pub threads: unsafe extern "C" fn(meet: c_int),
 }
 
 /// The function of `libweft-mpi.so` that is given the table.

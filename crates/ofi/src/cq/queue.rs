@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::abi::*;
 use crate::core::core;
 use crate::fail::Fail;
-use crate::gate::Gate;
+use crate::gate::{Gate, Threads};
 use crate::wait::Sources;
 
 /// Texts of errors that are kept for `fi_cq_strerror`.
@@ -62,7 +62,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub fn new(format: fi_cq_format, sources: Sources, threads: bool) -> Arc<Queue> {
+    pub fn new(format: fi_cq_format, sources: Sources, threads: Threads) -> Arc<Queue> {
         Arc::new(Queue { inner: Gate::new(Inner::default(), threads), format, sources })
     }
 
