@@ -1,5 +1,5 @@
-//! What the library provides to threads: where it lets one thread in at a time, the provider needs no
-//! locks against others, and calls for giving the processor away are no thread's way to a lock.
+//! What the library provides to threads: where it lets one thread in at a time, the provider needs
+//! no locks against others, and calls for giving the processor away are no thread's way to a lock.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -73,12 +73,12 @@ pub unsafe fn session_init(
 /// The library has been initialised, if `code` says so. What it provides is asked of it: users may
 /// raise the level of `MPI_Init` by the environment.
 fn initialised(library: &Library, code: c_int) {
+    if code != 0 || SESSIONS.load(Ordering::Relaxed) {
+        return;
+    }
     let mut level = MULTIPLE;
     // SAFETY: it writes a number.
-    if code == 0
-        && unsafe { (library.f.query_thread)(&raw mut level) } == 0
-        && !SESSIONS.load(Ordering::Relaxed)
-    {
+    if unsafe { (library.f.query_thread)(&raw mut level) } == 0 {
         set(level);
     }
 }

@@ -47,6 +47,8 @@ pub struct Sources {
     woken: AtomicBool,
     /// Looks in a row that found nothing, since the user last began something.
     rounds: AtomicU32,
+    /// Whether nothing was given away since then.
+    anew: AtomicBool,
     /// When one of the first of them was over.
     looked_ns: AtomicU64,
     brisk_polls: u32,
@@ -71,6 +73,7 @@ impl Sources {
             armed: AtomicBool::new(false),
             woken: AtomicBool::new(false),
             rounds: AtomicU32::new(0),
+            anew: AtomicBool::new(true),
             looked_ns: AtomicU64::new(0),
             brisk_polls: match threads {
                 Threads::One => BRISK_POLLS,
@@ -172,10 +175,14 @@ impl Sources {
     pub fn idle(&self) -> bool {
         let rounds = self.rounds.load(Ordering::Relaxed).saturating_add(1);
         self.rounds.store(rounds, Ordering::Relaxed);
+        if rounds == 1 {
+            self.anew.store(true, Ordering::Relaxed);
+        }
         // Not with the list in hand, for this may take a while; to keep one of it is not free.
         let due = |live: &&Arc<Live>| live.endpoint.is_idle_due(rounds);
         let first = self.list.enter().first().filter(due).cloned();
-        first.is_some_and(|live| live.endpoint.idle(rounds, is_alone()))
+        let anew = || self.anew.swap(false, Ordering::Relaxed);
+        first.is_some_and(|live| live.endpoint.idle(anew(), is_alone()))
     }
 
     /// There is something: wakes the user if it sleeps.

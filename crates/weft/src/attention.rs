@@ -7,7 +7,7 @@
 //! never rings.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use weft_sys::clock::now_ns;
 use weft_sys::watch::Timer;
@@ -28,6 +28,8 @@ pub struct Attention {
     put_off_ns: AtomicU64,
     /// So long after the last poll the timer rings, ns, and half of that at least.
     unattended_ns: AtomicU64,
+    /// How often in a row it was put off in time.
+    in_time: AtomicU64,
     /// When the timer rings, ns, and by how much the tender was late to hear it, lately.
     rings_ns: AtomicU64,
     late_ns: AtomicU64,
@@ -37,6 +39,19 @@ pub struct Attention {
 /// where cores are not free, who does not poll most likely waits for one.
 const UNATTENDED_NS: u64 = 2_000_000;
 const UNATTENDED_MAX_NS: u64 = 20_000_000;
+
+/// So many times as long it is for who has put the timer off in time so often in a row
+/// ([`judge::leave_ns`]), and has not learnt that others want its core.
+const LEAVE: u64 = 4;
+const STEADY: u64 = 64;
+
+/// How often anybody in the process has learnt that others want its core.
+static CROWDS: AtomicU32 = AtomicU32::new(0);
+
+/// See [`CROWDS`].
+pub(crate) fn crowds() -> u32 {
+    CROWDS.load(Ordering::Relaxed)
+}
 
 impl Attention {
     /// Nothing is due.
@@ -53,6 +68,7 @@ impl Attention {
             polls,
             put_off_ns,
             unattended_ns,
+            in_time: AtomicU64::new(0),
             rings_ns: AtomicU64::new(0),
             late_ns: AtomicU64::new(0),
         })
@@ -97,10 +113,25 @@ impl Attention {
         self.unattended_ns.store(unattended_ns, Ordering::Relaxed);
     }
 
+    /// Others want the program's core.
+    #[inline]
+    pub(crate) fn crowds(&self) {
+        // One that gets lost does no harm.
+        CROWDS.store(CROWDS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        if self.in_time.load(Ordering::Relaxed) != 0 {
+            self.in_time.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// The timer rings when nobody has polled for a while from now on.
     pub(crate) fn put_off(&self, now_ns: u64) {
         let unattended_ns = self.unattended_ns.load(Ordering::Relaxed);
-        let off = judge::put_off(now_ns, unattended_ns, self.turn_ns());
+        let late = now_ns >= self.rings_ns.load(Ordering::Relaxed);
+        let in_time = if late { 0 } else { self.in_time.load(Ordering::Relaxed) + 1 };
+        self.in_time.store(in_time, Ordering::Relaxed);
+        let limits = (unattended_ns, LEAVE * UNATTENDED_NS);
+        let leave_ns = judge::leave_ns(in_time, STEADY, limits);
+        let off = judge::put_off(now_ns, leave_ns, self.turn_ns());
         self.put_off_ns.store(off.again_ns, Ordering::Relaxed);
         self.set(off.rings_ns);
     }
@@ -177,6 +208,26 @@ mod tests {
         attention.due_by(1_000);
         (0..60).for_each(|_| attention.heard(1_000));
         assert!(attention.turn_ns() < 100, "cores are free again");
+    }
+
+    #[test]
+    fn who_polls_for_long_is_given_more_time_until_it_has_not_polled_once() {
+        let attention = Attention::new().unwrap();
+        let rings_ns = || attention.rings_ns.load(Ordering::Relaxed);
+        let mut now = 1_000;
+        let mut put_off = |times: u64| {
+            attention.put_off(now);
+            assert_eq!(rings_ns() - now, times * UNATTENDED_NS);
+            now = attention.put_off_ns.load(Ordering::Relaxed);
+        };
+        (0..STEADY).for_each(|_| put_off(1));
+        (0..3).for_each(|_| put_off(LEAVE));
+        attention.crowds();
+        (1..STEADY).for_each(|_| put_off(1));
+        put_off(LEAVE);
+        now = rings_ns();
+        attention.put_off(now);
+        assert_eq!(rings_ns() - now, UNATTENDED_NS);
     }
 
     #[test]

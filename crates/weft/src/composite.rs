@@ -427,6 +427,10 @@ impl Device for Composite {
         self.devices.iter().any(|d| d.is_lively(now_ns))
     }
 
+    fn may_hold(&self) -> bool {
+        self.devices.iter().any(|d| d.may_hold())
+    }
+
     fn busy(&self) -> bool {
         self.devices.iter().any(|d| d.busy())
     }

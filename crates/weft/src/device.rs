@@ -429,6 +429,12 @@ pub trait Device: Send {
         false
     }
 
+    /// Whether a message that is sent from now on may be held until the next poll, with no timer
+    /// set for it. It becomes so by polls alone.
+    fn may_hold(&self) -> bool {
+        false
+    }
+
     /// Whether messages or acknowledgements are still on their way out: a process that ends should
     /// go on polling until this is `false`, or a limit is reached.
     fn busy(&self) -> bool;

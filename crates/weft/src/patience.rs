@@ -41,11 +41,15 @@ const TURNS_INTERVAL: u32 = 32;
 /// A yield that took longer than this, for each of the ranks that share the core and for no less
 /// than four, let a neighbour compute and not look for messages: who sleeps in its stead is woken
 /// in the midst of that turn. It costs half of the points, and so many sleeps of a caller who polls
-/// for ever are tried without yields: few at first, and four times as many for each try that finds
-/// it so again, until so many turns in a row were short.
+/// for ever are tried without yields: few at first, and fewer where ranks do not outnumber cores,
+/// for there a host that took the core for a moment looks the same; and four times as many for each
+/// try that finds it so again, until so many turns in a row were short, or so many yields that
+/// nobody took: who computes beside a wait that spins takes one in some milliseconds.
 const LONG_TURN_NS: u64 = 200_000;
 const LONG_TURN_SLEEPS: (u32, u32) = (64, 4096);
+const DOUBTFUL_SLEEPS: u32 = 4;
 const SHORT_TURNS: u32 = 512;
+const FREE_YIELDS: u32 = 16 << 10;
 
 /// So many polls in vain such a caller makes before it sleeps: one call polls more than once.
 const LONG_TURN_POLLS: u32 = 4;
@@ -127,6 +131,8 @@ pub(crate) struct Patience {
     idle_asleep: Spell,
     /// Turns in a row that were short.
     short_turns: u32,
+    /// Yields that nobody took, since one that let a neighbour compute.
+    free_yields: u32,
     /// Polls in vain for which nothing was given away, since something last was.
     idle_spins: u32,
 }
@@ -134,9 +140,9 @@ pub(crate) struct Patience {
 impl Patience {
     /// `ranks` processes of the job share `cores` cores here.
     pub(crate) fn new(spin_ns: u64, ranks: usize, cores: usize) -> Patience {
-        Patience {
+        let mut patience = Patience {
             spin_ns,
-            ranks_per_core: per_core(ranks, cores),
+            ranks_per_core: 1,
             crowded: Spell::new(CROWDED_WAITS),
             displaced: false,
             in_crowd: false,
@@ -149,10 +155,13 @@ impl Patience {
             idle_last_ns: 0,
             idle_yield_ns: 0,
             idle_polls: 0,
-            idle_asleep: Spell::new(LONG_TURN_SLEEPS),
+            idle_asleep: Spell::new((DOUBTFUL_SLEEPS, LONG_TURN_SLEEPS.1)),
             short_turns: 0,
+            free_yields: 0,
             idle_spins: 0,
-        }
+        };
+        patience.share_cores(ranks, cores);
+        patience
     }
 
     /// Polls in the next round.
@@ -217,8 +226,8 @@ impl Patience {
             self.turning = false;
             self.turns_points /= 2;
             self.idle_asleep.begin();
-            self.crowded.left = CROWDED_WAITS.1;
-            self.short_turns = 0;
+            self.crowded.left = self.idle_asleep.left.min(CROWDED_WAITS.1);
+            (self.short_turns, self.free_yields) = (0, 0);
         } else {
             self.short_turns += 1;
             if self.short_turns == SHORT_TURNS {
@@ -231,6 +240,8 @@ impl Patience {
     /// Learns how many processes of the job share so many cores.
     pub(crate) fn share_cores(&mut self, ranks: usize, cores: usize) {
         self.ranks_per_core = per_core(ranks, cores);
+        let first = if self.ranks_per_core > 1 { LONG_TURN_SLEEPS.0 } else { DOUBTFUL_SLEEPS };
+        self.idle_asleep = Spell::new((first, LONG_TURN_SLEEPS.1));
     }
 
     /// How many processes of the job share a core, at least 1.
@@ -244,11 +255,11 @@ impl Patience {
         self.ranks_per_core > 1 || self.crowded.left > 0
     }
 
-    /// What to do in the `rounds`th poll in a row, at `now_ns`, that a caller who polls for ever
-    /// made in vain. One who does other work between its polls is not put to sleep, nor one who
-    /// may not be: it yields.
-    pub(crate) fn idle(&mut self, rounds: u32, now_ns: u64, may_sleep: bool) -> Next {
-        if rounds <= 1 || now_ns.saturating_sub(self.idle_last_ns) > IDLE_GAP_NS {
+    /// What to do after polls in vain, at `now_ns`, of a caller who polls for ever; `anew`: for the
+    /// first time since it last found or did something. One who does other work between its polls
+    /// is not put to sleep, nor one who may not be: it yields.
+    pub(crate) fn idle(&mut self, anew: bool, now_ns: u64, may_sleep: bool) -> Next {
+        if anew || now_ns.saturating_sub(self.idle_last_ns) > IDLE_GAP_NS {
             self.idle_since_ns = now_ns;
             self.idle_yield_ns = now_ns;
             self.idle_polls = 0;
@@ -311,6 +322,11 @@ impl Patience {
             self.crowded.begin();
         } else if !crowded {
             self.crowded.forget();
+            self.free_yields += 1;
+            if self.free_yields == FREE_YIELDS {
+                self.free_yields = 0;
+                self.idle_asleep.forget();
+            }
         }
     }
 }
@@ -367,17 +383,17 @@ mod tests {
     #[test]
     fn polls_in_vain_yield_and_in_the_end_sleep_unless_other_work_lies_between_them() {
         let mut p = Patience::new(SPIN_NS, 2, 2);
-        assert_eq!(p.idle(1, 100, true), Next::Spin);
-        assert_eq!(p.idle(16, 3_000, true), Next::Spin);
-        assert_eq!(p.idle(32, 6_000, true), Next::Yield);
-        assert_eq!(p.idle(48, 7_000, true), Next::Spin);
+        assert_eq!(p.idle(true, 100, true), Next::Spin);
+        assert_eq!(p.idle(false, 3_000, true), Next::Spin);
+        assert_eq!(p.idle(false, 6_000, true), Next::Yield);
+        assert_eq!(p.idle(false, 7_000, true), Next::Spin);
         for at in (10_000..=SPIN_NS).step_by(10_000) {
-            assert_ne!(p.idle(100, at, true), Next::Sleep);
+            assert_ne!(p.idle(false, at, true), Next::Sleep);
         }
-        assert_eq!(p.idle(100, SPIN_NS + 10_000, true), Next::Sleep);
+        assert_eq!(p.idle(false, SPIN_NS + 10_000, true), Next::Sleep);
         p.idled(2 * SPIN_NS);
-        assert_eq!(p.idle(101, 2 * SPIN_NS + 1_000, true), Next::Sleep);
-        assert_eq!(p.idle(102, 2 * SPIN_NS + 50_000, true), Next::Spin);
+        assert_eq!(p.idle(false, 2 * SPIN_NS + 1_000, true), Next::Sleep);
+        assert_eq!(p.idle(false, 2 * SPIN_NS + 50_000, true), Next::Spin);
     }
 
     #[test]
@@ -385,11 +401,11 @@ mod tests {
         let mut p = Patience::new(SPIN_NS, 2, 2);
         let at = |round: u32| u64::from(round) * 10_000;
         for round in 1..=2 * (SPIN_NS / 10_000) as u32 {
-            assert_ne!(p.idle(round, at(round), false), Next::Sleep);
+            assert_ne!(p.idle(round == 1, at(round), false), Next::Sleep);
         }
-        p.turned(1_000_000);
-        assert!((1..100).all(|round| p.idle(round, 1, false) == Next::Yield));
-        assert_eq!((1..100).find(|round| p.idle(*round, 1, true) == Next::Sleep), Some(4));
+        (0..3).for_each(|_| p.turned(1_000_000));
+        assert!((1..64).all(|round| p.idle(round == 1, 1, false) == Next::Yield));
+        assert_eq!((1..100).find(|round| p.idle(*round == 1, 1, true) == Next::Sleep), Some(4));
     }
 
     #[test]
@@ -397,7 +413,7 @@ mod tests {
         let mut p = Patience::new(SPIN_NS, 1, 2);
         p.share_cores(3, 2);
         let yields = |p: &mut Patience, first: u32, now: u64| {
-            (first..).position(|round| p.idle(round, now, true) == Next::Sleep).unwrap()
+            (first..).position(|round| p.idle(round == 1, now, true) == Next::Sleep).unwrap()
         };
         assert_eq!(yields(&mut p, 1, 1), 15);
         assert_eq!(yields(&mut p, 17, 2), 0, "it goes on sleeping");
@@ -419,14 +435,15 @@ mod tests {
         assert_eq!(p.next(0, 0, 0), Next::Sleep);
         // Polls in vain begin to sleep early, so many times; what comes before that does not count.
         let begin =
-            |p: &mut Patience| (1..4).map(|round| p.idle(round, 1, true)).collect::<Vec<_>>();
+            |p: &mut Patience| (1..4).map(|round| p.idle(round == 1, 1, true)).collect::<Vec<_>>();
         let asleep = |p: &mut Patience| {
-            let sleeps = |_: &u32| begin(p) == [Next::Spin; 3] && p.idle(4, 1, true) == Next::Sleep;
+            let sleeps =
+                |_: &u32| begin(p) == [Next::Spin; 3] && p.idle(false, 1, true) == Next::Sleep;
             (0..).take_while(sleeps).count()
         };
         (0..5).for_each(|_| assert_eq!(begin(&mut p), [Next::Spin; 3]));
         assert_eq!(begin(&mut p), [Next::Spin, Next::Yield, Next::Spin], "they begin too often");
-        assert_eq!(p.idle(4, 1, true), Next::Sleep);
+        assert_eq!(p.idle(false, 1, true), Next::Sleep);
         let most = LONG_TURN_SLEEPS.1 as usize;
         assert_eq!(asleep(&mut p) + 1, most, "four times in a row");
         p.turned(100_000);
@@ -436,6 +453,27 @@ mod tests {
         (0..SHORT_TURNS).for_each(|_| p.turned(100_000));
         p.turned(1_000_000);
         assert_eq!(asleep(&mut p), LONG_TURN_SLEEPS.0 as usize, "many that were short");
+    }
+
+    #[test]
+    fn a_core_that_was_lost_for_a_moment_is_soon_one_s_own_again() {
+        let mut p = Patience::new(SPIN_NS, 2, 2);
+        for _ in 0..3 {
+            p.turned(1_000_000);
+            for _ in 0..DOUBTFUL_SLEEPS {
+                assert_eq!(
+                    (1..).find(|&round| p.idle(round == 1, 1, true) == Next::Sleep),
+                    Some(4)
+                );
+            }
+            for round in 1..=CROWDED_WAITS.0 {
+                assert_eq!(p.idle(round == 1, 1, true), Next::Yield);
+                p.turned(1_000);
+            }
+            assert_eq!(p.polls(), SPIN_POLLS);
+            // Yields that nobody takes are short turns.
+            (0..FREE_YIELDS).for_each(|_| p.yielded(false));
+        }
     }
 
     #[test]

@@ -339,14 +339,7 @@ impl<W: Work> Station<W> {
         self.shared.attention.share_cores(per_core);
     }
 
-    /// One more poll of a caller who polls for ever has found nothing, the `rounds`th in a row; one
-    /// who may not sleep only yields.
-    #[inline]
-    pub(crate) fn idle(&self, rounds: u32, may_sleep: bool) -> bool {
-        self.is_idle_due(rounds) && self.idle_now(rounds, may_sleep)
-    }
-
-    /// Whether [`Station::idle`] would do more than nothing.
+    /// Whether [`Station::idle`] is to be asked after so many polls in a row that found nothing.
     #[inline]
     pub(crate) fn is_idle_due(&self, rounds: u32) -> bool {
         !self.may_spin() || rounds.is_multiple_of(IDLE_ROUNDS)
@@ -358,9 +351,11 @@ impl<W: Work> Station<W> {
         self.polls.load(Ordering::Relaxed) != CROWDED_POLLS
     }
 
-    fn idle_now(&self, rounds: u32, may_sleep: bool) -> bool {
+    /// A caller who polls for ever has found nothing for a while; `anew`: for the first time since
+    /// it last found or did something. One who may not sleep only yields.
+    pub(crate) fn idle(&self, anew: bool, may_sleep: bool) -> bool {
         let now = now_ns();
-        let next = self.patience(|p| p.idle(rounds, now, may_sleep));
+        let next = self.patience(|p| p.idle(anew, now, may_sleep));
         match next {
             Next::Spin => {}
             Next::Yield => {
@@ -391,7 +386,11 @@ impl<W: Work> Station<W> {
     fn patience<T>(&self, what: impl FnOnce(&mut Patience) -> T) -> T {
         let mut patience = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = what(&mut patience);
-        self.polls.store(patience.polls(), Ordering::Relaxed);
+        let polls = patience.polls();
+        self.polls.store(polls, Ordering::Relaxed);
+        if polls == CROWDED_POLLS {
+            self.shared.attention.crowds();
+        }
         answer
     }
 

@@ -163,15 +163,16 @@ impl Endpoint {
     }
 
     /// For a caller who asks again and again whether something has happened, and never sleeps:
-    /// called after each time that nothing had, with how often that was in a row, it gives the
-    /// processor away where others need it, and, if it may, sleeps for a moment, or until something
-    /// arrives, after long. `true` if it did, so that another look may find something.
+    /// called when [`Endpoint::is_idle_due`] says so, with whether that is for the first time
+    /// (`anew`) since something had happened or was done, it gives the processor away where others
+    /// need it, and, if it may, sleeps for a moment, or until something arrives, after long. `true`
+    /// if it did, so that another look may find something.
     #[inline]
-    pub fn idle(&self, rounds: u32, may_sleep: bool) -> bool {
-        self.station.idle(rounds, may_sleep)
+    pub fn idle(&self, anew: bool, may_sleep: bool) -> bool {
+        self.station.idle(anew, may_sleep)
     }
 
-    /// Whether [`Endpoint::idle`] would do more than nothing.
+    /// Whether [`Endpoint::idle`] is to be called after so many looks in a row that found nothing.
     #[inline]
     pub fn is_idle_due(&self, rounds: u32) -> bool {
         self.station.is_idle_due(rounds)

@@ -589,6 +589,10 @@ impl Device for Ether {
         self.engine.has_bulk() && now_ns < self.links.heard_ns() + LIVELY_NS
     }
 
+    fn may_hold(&self) -> bool {
+        self.company.is_trusted()
+    }
+
     fn busy(&self) -> bool {
         self.engine.busy()
     }

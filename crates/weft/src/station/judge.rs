@@ -24,9 +24,9 @@ impl Phase {
 /// How long the tender lets things be, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Limits {
-    /// Its longest sleep while the program is awake.
+    /// Its longest sleep while the program is awake, and may leave something to it without a word.
     pub(super) tick_ns: u64,
-    /// Its longest sleep while the program itself sleeps in a call, and so needs no tender.
+    /// Its longest sleep otherwise: something will wake it.
     pub(super) long_tick_ns: u64,
     /// Its shortest sleep, so that a deadline it cannot meet does not make it spin.
     pub(super) min_sleep_ns: u64,
@@ -114,11 +114,14 @@ impl Judge {
     }
 
     /// How to rest after tending: whether all is `quiet` and what comes wakes the tender, whether
-    /// it `did` anything, and how long until something is to be done though nothing comes, ns.
-    pub(super) fn rest(&self, quiet: bool, did: bool, until_ns: Option<u64>) -> Rest {
-        let Limits { tick_ns, min_sleep_ns, .. } = self.limits;
+    /// it `did` anything, how long until something is to be done though nothing comes, ns, and
+    /// whether it is to be `short`: where sends may be held, nothing tells of them.
+    pub(super) fn rest(&self, quiet: bool, did: bool, until_ns: Option<u64>, short: bool) -> Rest {
+        let Limits { tick_ns, long_tick_ns, min_sleep_ns, .. } = self.limits;
+        let longest_ns = if short { tick_ns } else { long_tick_ns };
+        let until_ns = until_ns.unwrap_or(longest_ns);
         match (quiet, did) {
-            (true, _) => Rest::Watch(until_ns.unwrap_or(tick_ns).clamp(min_sleep_ns, tick_ns)),
+            (true, _) => Rest::Watch(until_ns.clamp(min_sleep_ns, longest_ns)),
             (false, true) => Rest::None,
             (false, false) => Rest::Nap(tick_ns),
         }
@@ -160,7 +163,17 @@ pub(crate) struct Off {
 }
 
 /// The timer is to ring when nobody has polled from now on for so long, or for a turn.
-pub(crate) fn put_off(now_ns: u64, unattended_ns: u64, turn_ns: u64) -> Off {
-    let unattended_ns = unattended_ns.max(turn_ns);
-    Off { rings_ns: now_ns + unattended_ns, again_ns: now_ns + unattended_ns / 2 }
+pub(crate) fn put_off(now_ns: u64, leave_ns: u64, turn_ns: u64) -> Off {
+    let leave_ns = leave_ns.max(turn_ns);
+    Off { rings_ns: now_ns + leave_ns, again_ns: now_ns + leave_ns / 2 }
+}
+
+/// How long the program may go without a poll where it has polled in time so often in a row: so
+/// long at first, and so long once it has shown that it polls steadily. A program that waits for
+/// long then sets the timer seldom; the tender of one that computes in between comes soon, and so
+/// does that of one that loses its core to a neighbour, whose turn it ends. (On a virtual machine,
+/// to set a timer that is the next of its processor's to ring costs 8 us, and one beyond the next
+/// tick of the kernel's 0.8.)
+pub(crate) fn leave_ns(in_time: u64, steady: u64, (first_ns, later_ns): (u64, u64)) -> u64 {
+    if in_time < steady { first_ns } else { later_ns }
 }

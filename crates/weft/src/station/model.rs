@@ -12,10 +12,10 @@ use std::collections::{HashSet, VecDeque};
 
 use super::judge::Limits;
 use world::World;
-use world::program::UNATTENDED;
+use world::program::{LEAVE, UNATTENDED};
 
 /// The real limits, in their order, but nearer to each other: some tens of steps are all.
-const LIMITS: Limits = Limits { tick_ns: 6, long_tick_ns: 16, min_sleep_ns: 1, rare_ns: 2 };
+const LIMITS: Limits = Limits { tick_ns: 6, long_tick_ns: 20, min_sleep_ns: 1, rare_ns: 2 };
 
 /// So many steps a tender may take from waking up to its next sleep.
 const DELAY: u64 = 1;
@@ -68,10 +68,10 @@ const REAL: Law = Law {
 /// Goes through all that can happen; gives how many states there are, or how something that is due
 /// waits for longer than `bound`.
 fn explore(kind: Kind, law: Law, bound: u64) -> Result<usize, String> {
-    let mut seen = HashSet::from([World::new(law).key()]);
+    let mut seen = HashSet::from([World::new(kind, law).key()]);
     // What has happened, and after what.
     let mut ways = vec![("", 0)];
-    let mut open = VecDeque::from([(World::new(law), 0)]);
+    let mut open = VecDeque::from([(World::new(kind, law), 0)]);
     while let Some((world, from)) = open.pop_front() {
         for (what, next) in world.happenings(kind, law) {
             if !seen.insert(next.key()) {

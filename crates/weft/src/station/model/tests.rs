@@ -4,7 +4,7 @@ use super::*;
 
 /// Nobody has polled for a while, and a round of the tender; twice, for just before the end of the
 /// first the tender may have seen that the program has polled enough to be left alone.
-const BOUND: u64 = 2 * (UNATTENDED + DELAY);
+const BOUND: u64 = 2 * (LEAVE + DELAY);
 
 fn keeps(kind: Kind) {
     keeps_within(kind, REAL, BOUND);
@@ -92,6 +92,11 @@ fn is_found_out(kind: Kind, law: Law) {
 fn a_poll_that_finds_something_and_sends_nothing_is_found_out() {
     let kind = Kind { polls: true, queues: false, ..SENDS };
     is_found_out(kind, Law { polls_send_first: false, ..REAL });
+}
+
+#[test]
+fn a_long_sleep_beside_who_may_hold_messages_is_found_out() {
+    is_found_out(SENDS, Law { tick: LIMITS.long_tick_ns, ..REAL });
 }
 
 /// What has been attended to is looked at again in a tick at the latest; here that is long.

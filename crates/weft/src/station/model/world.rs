@@ -32,8 +32,9 @@ enum At {
 pub(super) struct World {
     pub(super) now: u64,
     timer: Option<u64>,
-    /// When a poll puts the timer off.
+    /// When a poll puts the timer off, and how often in a row that was in time.
     again: u64,
+    in_time: u64,
     polls: u64,
     due: bool,
     judge: Judge,
@@ -44,7 +45,8 @@ pub(super) struct World {
     stopped: bool,
     actions: u8,
     sent: u8,
-    /// Since when messages are held.
+    /// Whether messages may be held, which polls alone bring about; and since when some are.
+    trusted: bool,
     held: Option<u64>,
     /// Sends wait for room, which comes with an arrival.
     queued: bool,
@@ -60,15 +62,16 @@ pub(super) struct World {
 
 /// A state, whatever the time is: from equal ones the same can happen.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) struct Key([i8; 16]);
+pub(super) struct Key([i8; 17]);
 
 impl World {
-    pub(super) fn new(law: Law) -> World {
+    pub(super) fn new(kind: Kind, law: Law) -> World {
         let limits = Limits { tick_ns: law.tick, ..LIMITS };
         World {
             now: 0,
             timer: None,
             again: 0,
+            in_time: 0,
             polls: 0,
             due: false,
             judge: Judge::new(limits, 0, 0),
@@ -78,6 +81,7 @@ impl World {
             stopped: false,
             actions: ACTIONS,
             sent: 0,
+            trusted: kind.holds,
             held: None,
             queued: false,
             arrived: None,
@@ -113,7 +117,7 @@ impl World {
         };
         let bits = [self.due, self.locked, self.stopped, self.queued]
             .into_iter()
-            .chain([self.unread, self.phase == Phase::Awake])
+            .chain([self.unread, self.trusted, self.phase == Phase::Awake])
             .fold(0, |bits, bit| 2 * bits + u8::from(bit));
         Key([
             at[0],
@@ -123,6 +127,7 @@ impl World {
             bits as i8,
             time(self.timer),
             to_come(self.again),
+            self.in_time as i8,
             brisk(self.polls, self.now),
             self.judge.asleep_ns as i8,
             self.actions as i8,

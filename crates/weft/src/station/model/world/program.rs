@@ -14,7 +14,11 @@ const ANSWER: u64 = 4;
 const SENDS_PER_POLL: u8 = 4;
 
 /// A poll puts the timer off by so many steps where nobody waits for cores.
-pub(in crate::station::model) const UNATTENDED: u64 = 5;
+pub(in crate::station::model) const UNATTENDED: u64 = 4;
+
+/// By so many once it has been polled in time so often.
+pub(in crate::station::model) const LEAVE: u64 = 7;
+const STEADY: u64 = 2;
 
 impl World {
     pub(super) fn polled(&mut self, law: Law) {
@@ -25,7 +29,10 @@ impl World {
     }
 
     pub(super) fn put_off(&mut self, now: u64, law: Law) {
-        let off = judge::put_off(now, UNATTENDED, law.turn);
+        let late = self.timer.is_none_or(|at| now >= at);
+        self.in_time = if late { 0 } else { (self.in_time + 1).min(STEADY) };
+        let leave = judge::leave_ns(self.in_time, STEADY, (UNATTENDED, LEAVE));
+        let off = judge::put_off(now, leave, law.turn);
         (self.again, self.timer) = (off.again_ns, Some(off.rings_ns));
     }
 
@@ -86,7 +93,7 @@ impl World {
         }
         found.push(("a send goes", World { held: None, ..begun }));
         // What has waited for long takes the next one along.
-        if kind.holds && begun.held.is_none_or(|since| self.now < since + HELD) {
+        if begun.trusted && begun.held.is_none_or(|since| self.now < since + HELD) {
             let held = begun.held.or(Some(self.now));
             found.push(("a send is held", World { held, ..begun }));
         }
@@ -123,9 +130,11 @@ impl World {
             self.sends(kind, law, all);
         }
         if kind.polls {
-            all.push(("a poll", self.poll(false, law)));
-            if self.arrived.is_some() {
-                all.push(("a poll ends early", self.poll(true, law)));
+            for trusted in [false, kind.holds] {
+                all.push(("a poll", World { trusted, ..self.poll(false, law) }));
+                if self.arrived.is_some() {
+                    all.push(("a poll ends early", World { trusted, ..self.poll(true, law) }));
+                }
             }
         }
         if kind.stops {

@@ -63,7 +63,7 @@ impl World {
         if law.polls_set_timer {
             next.again = 0;
         }
-        next.at = match next.judge.rest(!self.unread, did, until) {
+        next.at = match next.judge.rest(!self.unread, did, until, self.trusted) {
             Rest::Watch(steps) => asleep(true, steps),
             Rest::Nap(steps) => asleep(false, steps),
             Rest::None => At::Woken { by: self.now + DELAY },
