@@ -1,6 +1,6 @@
 /* Messages there and back between two ranks until Weft has answered calls for giving the processor
  * away (`answered`), or for a while in which it must not (`kernel`); with the level of threads that
- * is named: 0 to 3. */
+ * is named, 0 to 3, and a session besides if that is asked for (`session`). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -24,6 +24,13 @@ int main(int argc, char **argv)
     long long all;
 
     MPI_Init_thread(&argc, &argv, wanted, &level);
+#if MPI_VERSION >= 4
+    MPI_Session session;
+    if (argc > 3 && strcmp(argv[3], "session") == 0) {
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+        MPI_Session_finalize(&session);
+    }
+#endif
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (batch = 0; batch < MOST && !done; batch++) {
         for (int i = 0; i < ROUNDS; i++) {

@@ -43,6 +43,8 @@ fn where_somebody_counts_on_them_they_go_to_the_kernel() {
     let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &[] };
     // MPI_THREAD_MULTIPLE: by them a thread gives others the library's lock.
     good(&run, &program, &["kernel", "3"]);
+    // A session may have that level, whatever the program's is.
+    good(&run, &program, &["kernel", "0", "session"]);
     good(&Run { variables: &[("WEFT_YIELDS", "all")], ..run }, &program, &["kernel", "0"]);
     let own = ["--transport", "own"];
     good(&Run { options: &own, variables: &[], ..run }, &program, &["kernel", "0"]);
