@@ -84,7 +84,7 @@ fn initialised(library: &Library, code: c_int) {
 }
 
 /// The library provides so much from now on.
-fn set(level: c_int) {
+pub fn set(level: c_int) {
     LEVEL.store(level, Ordering::Relaxed);
     if let Some(table) = provider() {
         // SAFETY: until now the program had one thread in MPI, which is here.

@@ -149,6 +149,9 @@ mod tests {
         // There is no MPI library here, and nobody who knows whether the processor is wanted.
         assert_eq!(sched_yield(), 0);
         assert_eq!((weft_mpi_yields_answered(), UNTIL_NS.load(Ordering::Relaxed)), (0, 0));
+        crate::level::set(0);
+        assert!(is_serial());
+        assert_eq!(interval_ns(), None);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Attention {
 
     /// Others want the program's core.
     #[inline]
-    pub(crate) fn crowds(&self) {
+    pub(crate) fn note_crowd(&self) {
         // One that gets lost does no harm.
         CROWDS.store(CROWDS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         if self.in_time.load(Ordering::Relaxed) != 0 {
@@ -222,7 +222,7 @@ mod tests {
         };
         (0..STEADY).for_each(|_| put_off(1));
         (0..3).for_each(|_| put_off(LEAVE));
-        attention.crowds();
+        attention.note_crowd();
         (1..STEADY).for_each(|_| put_off(1));
         put_off(LEAVE);
         now = rings_ns();

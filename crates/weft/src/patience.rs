@@ -403,8 +403,8 @@ mod tests {
         for round in 1..=2 * (SPIN_NS / 10_000) as u32 {
             assert_ne!(p.idle(round == 1, at(round), false), Next::Sleep);
         }
-        (0..3).for_each(|_| p.turned(1_000_000));
-        assert!((1..64).all(|round| p.idle(round == 1, 1, false) == Next::Yield));
+        (0..4).for_each(|_| p.turned(1_000_000));
+        assert!((1..100).all(|round| p.idle(round == 1, 1, false) == Next::Yield));
         assert_eq!((1..100).find(|round| p.idle(*round == 1, 1, true) == Next::Sleep), Some(4));
     }
 
@@ -471,7 +471,7 @@ mod tests {
                 p.turned(1_000);
             }
             assert_eq!(p.polls(), SPIN_POLLS);
-            // Yields that nobody takes are short turns.
+            // Nobody wants it: the next time is as the first.
             (0..FREE_YIELDS).for_each(|_| p.yielded(false));
         }
     }

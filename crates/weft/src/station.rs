@@ -389,7 +389,7 @@ impl<W: Work> Station<W> {
         let polls = patience.polls();
         self.polls.store(polls, Ordering::Relaxed);
         if polls == CROWDED_POLLS {
-            self.shared.attention.crowds();
+            self.shared.attention.note_crowd();
         }
         answer
     }
