@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-mpi bench build lint fmt doc fuzz loom miri arm clean install
+.PHONY: help demo test test-mpi test-nic bench build lint fmt doc fuzz loom miri arm clean install
 
 PREFIX ?= /usr/local
 # Seconds for each harness of `make fuzz`.
@@ -24,6 +24,11 @@ test-mpi: ## MPI programs on Weft, the long form: stress, mpi4py's tests, deaths
 	@scripts/setup.sh test mpi test-mpi
 	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
 	@scripts/test-mpi.sh
+
+test-nic: ## Weft over the drivers of network cards, in machines that QEMU plays: some 6 minutes
+	@scripts/setup.sh test-nic mpi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
+	@scripts/test-nic.sh
 
 bench: ## every figure with its target: the floor, then Weft beside TCP and both MPI libraries
 	@scripts/setup.sh build mpi

@@ -5,7 +5,7 @@
 # source of mpi4py, whose test suite is one of ours, in .venv/mpi4py. Intel MPI, which is not free
 # software, is for tests and comparisons only: nothing of it is built in or handed on.
 #
-# usage: scripts/setup.sh build|test|mpi|test-mpi|arm ...
+# usage: scripts/setup.sh build|test|mpi|test-mpi|test-nic|arm ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,6 +29,13 @@ missing_packages() {
     case " $* " in *" arm "*)
         have qemu-aarch64 || echo qemu-user
         have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+    esac
+    case " $* " in *" test-nic "* | *" test-mpi "*)
+        have qemu-system-x86_64 || echo qemu-system-x86
+        busybox nc --help 2>&1 | grep -q -- '-e PROG' || echo busybox-static
+        have cpio || echo cpio
+        PATH=$PATH:/usr/sbin have depmod || echo kmod
+        PATH=$PATH:/usr/sbin have ethtool || echo ethtool
     esac
     case " $* " in *" test-mpi "*)
         have fi_pingpong || echo libfabric-bin
@@ -126,7 +133,7 @@ install_mpi4py_tests() {
 check_rust
 for part in "$@"; do
     case $part in
-    build) install_packages "$part" ;;
+    build | test-nic) install_packages "$part" ;;
     test | arm)
         install_packages "$part"
         add_target

@@ -3,6 +3,7 @@
 # labs with and without faults; the test suite of mpi4py; libfabric's own ping-pong; ranks that die
 # and cables that are pulled; Slurm. Before them, as it wants the release build, too: a simulated
 # barrier of a million ranks; and a million messages with random gaps in which nobody makes a call.
+# Last, the drivers of network cards.
 # Every step runs even when one before it has failed.
 #
 # usage: scripts/test-mpi.sh [STEP...]: only steps whose name has one of these in it
@@ -212,6 +213,8 @@ for mpi in "${mpis[@]}"; do
         step "stress $mpi lab $n faults" faulty stress "$mpi" "$STRESS_S" -n $n --lab nodes=2 --
     done
     step "stress $mpi mesh 6" stress "$mpi" "$STRESS_S" -n 6 --lab nodes=3,topology=mesh,links=2 --
+    step "stress $mpi ring 4" stress "$mpi" "$STRESS_S" -n 4 --lab nodes=4,topology=ring --
+    step "stress $mpi grid 6" stress "$mpi" "$STRESS_S" -n 6 --lab topology=grid=2x3 --
     step "stress $mpi lab 2 udp" by_udp stress "$mpi" "$STRESS_S" -n 2 --lab nodes=2 --
     # Ended at once: rank 0 sends to nobody of the other node, and may not even know those who call it.
     step "stress $mpi lab 7 called" mpirun -n 7 --lab nodes=2 -- "$out/stress-$mpi" --seconds 0.001
@@ -459,6 +462,15 @@ done
 
 # What has run meanwhile.
 finish
+
+# Over the drivers of network cards. `make test-nic` runs all of it.
+if ! command -v qemu-system-x86_64 >/dev/null; then
+    skip "network cards" "QEMU is not installed: scripts/setup.sh test-nic"
+elif [ ! -x .venv/mpich/bin/mpicc ]; then
+    skip "network cards" "MPICH is not in .venv/mpich: scripts/setup.sh mpi"
+else
+    step "network cards" scripts/test-nic.sh "every_link e1000e" switch_of_four
+fi
 
 say "$good good, ${#failed[@]} failed, $skipped skipped in $((SECONDS / 60)) min (all of it: $log)"
 if [ ${#failed[@]} -gt 0 ]; then

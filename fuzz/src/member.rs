@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use bolero::TypeGenerator;
-use weft_proto::{Config, Engine, Incoming, Instant, LinkSpec, Payloads};
+use weft_proto::{Config, Engine, Incoming, Instant, LinkSpec, Payloads, Relaying};
 use weft_wire::{
     Address, Burst, Chunk, ChunkWriter, Envelope, FrameKind, GROUPS_PORT, HEADER_LEN, HELLO_LEN,
-    Header, Hello, INDEX_MAX, JobKey, Key, LinkAddr, LinkId, ORIGIN_LEN, OpId, Origin, PeerId,
-    Pushed, Ticket, VERSION,
+    HOPS_MAX, Header, Hello, Hop, INDEX_MAX, JobKey, Key, LinkAddr, LinkId, ORIGIN_LEN, OpId,
+    Origin, PeerId, Pushed, Route, Ticket, VERSION,
 };
 
 use crate::group::Number;
@@ -48,6 +48,8 @@ pub enum Step {
     Hello(bool, Number, Number, Number, bool),
     /// Its frame: link, packet numbers left out, flags, chunks.
     Frame(bool, u8, u8, Vec<Piece>),
+    /// A way: link, a reply with so many hops before it, its hops (node, and the two links).
+    Route(bool, Option<u8>, Vec<(u8, u8, u8)>),
     /// Its frame with any bytes at all: whether a datagram, link, flags, to all, body.
     Bytes(bool, bool, u8, bool, Vec<u8>),
     /// Frames that follow each other, as one: whose, from where, bytes in each, how many; pushed.
@@ -84,6 +86,11 @@ fn me() -> Address {
 
 fn liar() -> Address {
     Address::new(2, 22, 6, 2, "liar")
+}
+
+/// The engine's own address at a link.
+fn mac(link: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, link]
 }
 
 /// The engine, its program, and the liar.
@@ -148,12 +155,13 @@ impl World {
         let mut engine = Engine::new(config, me(), KEY, 1);
         for link in 0..LINKS {
             let mtu = if link == 0 { 1500 } else { 9000 };
-            let addr = LinkAddr::Port(u32::from(link));
-            let everyone = Some(LinkAddr::Port(9));
-            engine.add_link(LinkSpec { addr, everyone, mtu, ..LinkSpec::default() });
+            let (addr, everyone) = (LinkAddr::Mac(mac(link)), Some(LinkAddr::Mac([3; 6])));
+            let medium = u32::from(link);
+            engine.add_link(LinkSpec { addr, everyone, mtu, medium, ..LinkSpec::default() });
         }
         engine.add_peer(PEER, &liar());
         engine.hear_groups(&[1, 2, 8]);
+        engine.set_relaying(Relaying::Relays);
         World {
             engine,
             burst: Burst::new(128 << 10),
@@ -182,6 +190,7 @@ impl World {
             Step::Hello(link, mtu, messages, bytes, reply) => {
                 self.hello(u8::from(*link), (mtu.get(), messages.get(), bytes.get()), *reply);
             }
+            Step::Route(link, back, hops) => self.route(u8::from(*link), *back, hops),
             Step::Frame(link, gap, flags, pieces) => self.frame(*link, *gap, *flags, pieces),
             Step::Bytes(datagram, link, flags, all, body) => {
                 self.bytes((*datagram, *all), u8::from(*link), *flags, body);
@@ -233,7 +242,7 @@ impl World {
     }
 
     fn receive(&mut self, link: u8, frame: &[u8]) {
-        let (now, from) = (Instant(self.now), LinkAddr::Port(20 + u32::from(link)));
+        let (now, from) = (Instant(self.now), LinkAddr::Mac([4, 0, 0, 0, 0, link]));
         if self.engine.receive(now, LinkId(link), &from, frame).is_ok() {
             let _ = (self.engine.is_early(frame), self.engine.has_more(frame));
             self.events(frame);
@@ -271,7 +280,8 @@ impl World {
                 assert!(self.ops.is_empty(), "an operation with the dead goes on");
             }
             Incoming::Datagram { range, .. } => assert!(range.end <= frame.len()),
-            Incoming::Alive { .. } | Incoming::Warning { .. } => {}
+            Incoming::Relay { by, out, .. } => assert!(by != out && by.0 < LINKS && out.0 < LINKS),
+            Incoming::Alive { .. } | Incoming::CutInSoftware { .. } | Incoming::Warning { .. } => {}
         }
     }
 
@@ -286,6 +296,11 @@ impl World {
             for frame in self.burst.frames_mut() {
                 let header = Header::decode(frame).expect("it sends frames");
                 if header.kind == FrameKind::Hello {
+                    continue;
+                }
+                if header.kind == FrameKind::Route {
+                    let key = KEY.hello();
+                    Route::decode(&key, &header, frame).expect("a way that makes sense");
                     continue;
                 }
                 header.verify(&key, frame).expect("with its key");
@@ -326,11 +341,32 @@ impl World {
             to_node: me().node,
             to_nonce: me().nonce,
             to_port: me().port,
+            hops: messages as u8,
             from: liar(),
         };
         let mut frame = [0; HELLO_LEN];
         hello.encode(KEY.job(), &KEY.hello(), &mut frame);
         self.receive(link, &frame);
+    }
+
+    fn route(&mut self, link: u8, back: Option<u8>, hops: &[(u8, u8, u8)]) {
+        // Few nodes, this one among them.
+        let hop = |&(node, by, out): &(u8, u8, u8)| Hop { node: u64::from(node % 40), by, out };
+        let from = mac(link);
+        let route = Route {
+            back,
+            link,
+            number: self.next_seq,
+            origin: if hops.len().is_multiple_of(3) { me().node } else { liar().node },
+            nonce: liar().nonce,
+            target: if back.is_some() { 77 } else { 0 },
+            from,
+            to: [9; 6],
+            hops: hops.iter().take(HOPS_MAX).map(hop).collect(),
+        };
+        let mut frame = [0; Route::LEN_MAX];
+        let len = route.encode(KEY.job(), &KEY.hello(), &mut frame);
+        self.receive(link, &frame[..len]);
     }
 
     fn header(&mut self, link: u8, gap: u8, flags: u8, len: usize) -> Header {

@@ -6,4 +6,5 @@ pub mod device_conformance;
 pub mod job;
 pub mod link_conformance;
 pub mod mpi;
+pub mod program;
 pub mod segment;

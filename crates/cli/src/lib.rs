@@ -25,6 +25,7 @@ pub mod output;
 pub mod plot;
 pub mod run;
 pub mod sim;
+pub mod tune;
 
 pub use error::CliError;
 
@@ -71,6 +72,10 @@ enum Command {
     Bench(bench::Args),
     /// Sets Weft beside sockets and the installed MPI libraries
     Compare(compare::Args),
+    /// Shows how long network cards wait before they interrupt, or sets it for a while
+    Tune(tune::Args),
+    #[command(hide = true)]
+    TuneGuard,
     /// Runs the protocol on simulated networks
     Sim(sim::Args),
 }
@@ -86,6 +91,7 @@ pub fn main() -> ExitCode {
             | Command::RunAgent
             | Command::RunGuard
             | Command::MpirunGuard(_)
+            | Command::TuneGuard
             | Command::MpiCheck(_)
             | Command::MpiRank(_)
     );
@@ -109,6 +115,8 @@ pub fn main() -> ExitCode {
         Command::LabHolder(args) => lab::holder::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Tune(args) => tune::run(&args),
+        Command::TuneGuard => Ok(weft::tune::guard::run()),
         Command::Sim(args) => sim::run(&args),
     };
     match done {

@@ -112,6 +112,13 @@ impl LinkError {
     }
 }
 
+/// Whether an error says that a frame is longer than the interface takes now: its MTU was lowered
+/// after the link was opened. Such a frame is lost as one is that a switch does not pass, by which
+/// the protocol finds out what passes; refused, it would be offered again for ever.
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(weft_sys::net::errno::EMSGSIZE)
+}
+
 /// Whether an error says that the interface no longer exists.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     use weft_sys::net::errno;

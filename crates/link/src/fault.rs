@@ -331,6 +331,10 @@ impl<L: Link> Link for Fault<L> {
         self.inner.watch(each);
     }
 
+    fn cut_in_software(&mut self) {
+        self.inner.cut_in_software();
+    }
+
     fn rouse(&mut self) {
         self.inner.rouse();
     }

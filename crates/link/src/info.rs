@@ -41,8 +41,10 @@ pub struct Costs {
     pub receive_ns: u32,
     /// One way, first byte in to first byte out, ns.
     pub latency_ns: u32,
-    /// Payload bytes per second in full bursts.
+    /// Payload bytes per second in full bursts, as far as the processors' work goes.
     pub bytes_per_s: u64,
+    /// Bytes per second that the wire carries; `u64::MAX` where that is not known.
+    pub wire_bytes_per_s: u64,
 }
 
 /// What a link says about itself.
@@ -68,6 +70,11 @@ pub struct LinkInfo {
     pub max_frames: usize,
     /// Frames on the wire that the longest frame takes; all are lost if one is.
     pub pieces: usize,
+    /// Frames of full length that wait at a receiver until they are taken; more are lost.
+    pub waiting: usize,
+    /// Whether its NIC cuts long frames where another than the NIC can
+    /// ([`Link::cut_in_software`]).
+    pub cuts: bool,
     /// Whether [`Link::send_from`] takes a frame's end from where it lies.
     pub gathers: bool,
     /// What it costs.
@@ -178,6 +185,10 @@ pub trait Link: Send {
     /// Who does not sleep had better not watch them, for each frame then costs more.
     fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>));
 
+    /// From now on the kernel cuts long frames, and not the NIC, where there is a choice: those
+    /// that the NIC cuts do not arrive.
+    fn cut_in_software(&mut self) {}
+
     /// The owner is about to sleep until a descriptor is readable: the next [`Link::poll`] looks
     /// everywhere.
     fn rouse(&mut self) {}
@@ -261,6 +272,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
         (**self).watch(each);
+    }
+
+    fn cut_in_software(&mut self) {
+        (**self).cut_in_software();
     }
 
     fn rouse(&mut self) {

@@ -26,6 +26,8 @@ pub struct OpenLinks {
     pub links: Vec<Box<dyn Link>>,
     /// For each that could not be had, its name (as `packet:eth1`) and why.
     pub unusable: Vec<(String, LinkError)>,
+    /// The interfaces that were looked at, as they were: those that [`open_new`] found changed.
+    pub interfaces: Vec<Interface>,
 }
 
 /// Opens links of every kind wanted on every interface admitted. Never fails as a whole: what
@@ -49,16 +51,49 @@ pub fn open_links(options: &LinkOptions) -> OpenLinks {
         }
     }
     for interface in &interfaces {
-        for &kind in &options.kinds {
+        opened.try_all(interface, options, |_| true);
+    }
+    opened.interfaces = interfaces;
+    opened
+}
+
+impl OpenLinks {
+    fn try_all(
+        &mut self,
+        interface: &Interface,
+        options: &LinkOptions,
+        wanted: impl Fn(LinkKind) -> bool,
+    ) {
+        for &kind in options.kinds.iter().filter(|kind| wanted(**kind)) {
             match open_link(kind, interface, options) {
-                Ok(link) => opened.links.push(link),
-                Err(error) => {
-                    opened.unusable.push((format!("{kind}:{}", interface.name), error));
-                }
+                Ok(link) => self.links.push(link),
+                Err(error) => self.unusable.push((format!("{kind}:{}", interface.name), error)),
             }
         }
     }
-    opened
+}
+
+/// Opens what is missing on interfaces that are new, or have changed since they were `seen`: a
+/// cable was plugged in, an address given. `is_open` tells whether there is a link of a kind on
+/// the interface with a number: one that was taken out and put back has another.
+///
+/// # Errors
+/// When the kernel does not list the interfaces.
+pub fn open_new(
+    options: &LinkOptions,
+    seen: &mut Vec<Interface>,
+    is_open: impl Fn(LinkKind, u32) -> bool,
+) -> std::io::Result<OpenLinks> {
+    let interfaces = listed(options)?;
+    let mut opened = OpenLinks::default();
+    for interface in &interfaces {
+        if !seen.contains(interface) {
+            opened.try_all(interface, options, |kind| !is_open(kind, interface.index));
+            opened.interfaces.push(interface.clone());
+        }
+    }
+    *seen = interfaces;
+    Ok(opened)
 }
 
 /// Opens one link.
@@ -79,13 +114,19 @@ pub fn open_link(
     }
 }
 
+/// The interfaces that are there and admitted.
+fn listed(options: &LinkOptions) -> std::io::Result<Vec<Interface>> {
+    let mut interfaces = net::interfaces()?;
+    interfaces.retain(|i| options.filter.admits(i));
+    Ok(interfaces)
+}
+
 /// The admitted interfaces, once each that is up has an address that is ready, or the time for
 /// that is over.
 fn admitted(options: &LinkOptions) -> std::io::Result<Vec<Interface>> {
     let give_up = Instant::now() + ADDRESS_WAIT;
     loop {
-        let mut interfaces = net::interfaces()?;
-        interfaces.retain(|i| options.filter.admits(i));
+        let interfaces = listed(options)?;
         let waits = |i: &Interface| {
             let coming = i.addresses.iter().any(|a| a.addr.is_ipv6() && !a.ready);
             i.state.usable() && i.ipv4().is_none() && i.ipv6().is_none() && coming

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_sys::net::{self, Ethtool, Interface};
 use weft_sys::packet::{ETHERNET_HEADER_LEN, FrameSender, PacketConfig, PacketSocket, STAMP_ROOM};
-use weft_wire::{Burst, LinkAddr, whole_len};
+use weft_sys::relay::Mark;
+use weft_wire::{Burst, JOB_OFFSET, LinkAddr, MAGIC, whole_len};
 
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
 use crate::options::{LinkOptions, Wanted};
@@ -22,6 +23,14 @@ pub const EVERYONE: [u8; 6] = [0x03, 0x57, 0x45, 0x46, 0x54, 0x01];
 /// The most frames in one burst.
 const MAX_FRAMES: usize = 32;
 
+/// The longest frame, bytes, however long the interface's are (USB4's have up to 65,520): a header
+/// tells no more, and one of `tso` takes 64 KiB of a ring, with its headers and the kernel's.
+pub(crate) const FRAME_MAX: usize = 65_000;
+
+/// The most that a receive ring takes, bytes, as long as it holds so many frames.
+const RING_BYTES: usize = 16 << 20;
+const RING_LEAST: usize = 64;
+
 /// Empty polls between two looks at the interface's state.
 const IDLE_POLLS: u32 = 256;
 
@@ -29,6 +38,16 @@ const IDLE_POLLS: u32 = 256;
 /// for each frame, and a process that has its node to itself is spared it: there hardly any come (a
 /// bridge that has not learnt yet where an address is gives its frames to all).
 const STRAYS_MAX: u32 = 64;
+
+/// What all frames of a job have that packet links of this EtherType send.
+pub(crate) fn marks(ethertype: u16, job: u32) -> Vec<Mark> {
+    let mark = |at, bytes: &[u8]| Mark { at, bytes: bytes.to_vec() };
+    vec![
+        mark(ETHERNET_HEADER_LEN - 2, &ethertype.to_be_bytes()),
+        mark(ETHERNET_HEADER_LEN, &[MAGIC]),
+        mark(ETHERNET_HEADER_LEN + JOB_OFFSET, &job.to_le_bytes()),
+    ]
+}
 
 /// A packet link on one interface.
 #[derive(Debug)]
@@ -60,11 +79,13 @@ impl PacketLink {
         };
         let failed = |error| LinkError::from_step(&interface.name, error);
         let wanted = options.wanted();
+        let mtu = interface.mtu.min(FRAME_MAX);
+        let ring_frames = options.ring_frames.min(RING_BYTES / mtu.max(1)).max(RING_LEAST);
         let socket = PacketSocket::open(&PacketConfig {
             index: interface.index,
             ethertype: options.ethertype,
-            mtu: interface.mtu,
-            ring_frames: options.ring_frames,
+            mtu,
+            ring_frames,
             groups: &[EVERYONE],
             whole_len,
         })
@@ -77,11 +98,13 @@ impl PacketLink {
             interface: name(),
             addr: LinkAddr::Mac(mac),
             everyone: Some(LinkAddr::Mac(EVERYONE)),
-            mtu: interface.mtu,
+            mtu,
             headroom: ETHERNET_HEADER_LEN,
-            max_burst: MAX_FRAMES * (interface.mtu + ETHERNET_HEADER_LEN),
+            max_burst: MAX_FRAMES * (mtu + ETHERNET_HEADER_LEN),
             max_frames: MAX_FRAMES,
             pieces: 1,
+            waiting: ring_frames,
+            cuts: false,
             gathers: false,
             costs: costs(interface),
             integrity: true,
@@ -169,18 +192,19 @@ fn costs(interface: &Interface) -> Costs {
         send_ns: 800,
         receive_ns: 60,
         latency_ns: 1_900,
-        bytes_per_s: at_most_wire_speed(interface, 1_000_000_000),
+        bytes_per_s: 1_000_000_000,
+        wire_bytes_per_s: wire_speed(interface),
     }
 }
 
-/// `bytes_per_s`, or the speed of the interface's wire where that is known and lower.
-pub(crate) fn at_most_wire_speed(interface: &Interface, bytes_per_s: u64) -> u64 {
+/// What the interface's wire carries, bytes per second; without bounds where that is not known.
+pub fn wire_speed(interface: &Interface) -> u64 {
     // veth claims 10 Gbit/s whatever it does: only hardware's word counts.
     if !interface.kind.is_empty() {
-        return bytes_per_s;
+        return u64::MAX;
     }
     let speed = Ethtool::new(&interface.name).and_then(|e| e.speed_mbit()).ok().flatten();
-    speed.map_or(bytes_per_s, |mbit| bytes_per_s.min(u64::from(mbit) * 125_000))
+    speed.map_or(u64::MAX, |mbit| u64::from(mbit) * 125_000)
 }
 
 impl Link for PacketLink {
@@ -213,8 +237,10 @@ impl Link for PacketLink {
             (sent.frames, sent.error)
         };
         count_sent(&mut self.counters, burst, taken);
-        if let Some(error) = error {
-            self.refused(error)?;
+        match error {
+            Some(error) if error::is_too_long(&error) => return Ok(count),
+            Some(error) => self.refused(error)?,
+            None => {}
         }
         Ok(taken)
     }

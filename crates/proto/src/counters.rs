@@ -88,12 +88,22 @@ counters! {
     hellos_sent,
     /// Hello frames received.
     hellos_received,
+    /// Ways through other nodes that were asked for.
+    ways_asked,
+    /// Of these, and of those of other processes of the node, ways that were found.
+    ways_found,
+    /// Requests for ways that were answered, because they ask for this node.
+    ways_answered,
+    /// Ways that lead through this node.
+    ways_relayed,
     /// Peers looked at because a timer was due or something was to be sent, each time counted.
     peers_looked_at,
     /// Pings sent.
     pings_sent,
     /// Paths that became suspect.
     paths_suspect,
+    /// Paths that were left for a while because their cable loses too much.
+    paths_left,
     /// Paths whose frame size had to be reduced.
     mtu_reduced,
     /// Announcements withdrawn.

@@ -21,6 +21,10 @@ pub struct LinkSpec {
     pub max_frames: usize,
     /// Frames on the wire that the longest frame takes; all are lost if one is.
     pub pieces: usize,
+    /// Frames of full length that wait at a receiver until they are taken; more are lost.
+    pub waiting: usize,
+    /// Whether long frames can be cut in another way ([`Incoming::CutInSoftware`]).
+    pub cuts: bool,
     /// Whether the end of a frame may stay where the message lies ([`weft_wire::Burst::lend`]).
     pub gathers: bool,
     /// Processor time to send a burst, ns.
@@ -29,8 +33,10 @@ pub struct LinkSpec {
     pub receive_ns: u32,
     /// One way, first byte in to first byte out, ns.
     pub latency_ns: u32,
-    /// Payload bytes per second in full bursts.
+    /// Payload bytes per second in full bursts, as far as the processors' work goes.
     pub bytes_per_s: u64,
+    /// Bytes per second that the wire carries; `u64::MAX` where that is not known.
+    pub wire_bytes_per_s: u64,
     /// Whether the medium finds damaged frames itself.
     pub integrity: bool,
     /// Which wire it uses: links with the same number share one (two links of one interface), so
@@ -48,15 +54,37 @@ impl Default for LinkSpec {
             max_burst: 64 * 1024,
             max_frames: 64,
             pieces: 1,
+            waiting: 4096,
+            cuts: false,
             gathers: false,
             send_ns: 1000,
             receive_ns: 300,
             latency_ns: 3000,
             bytes_per_s: 1_000_000_000,
+            wire_bytes_per_s: u64::MAX,
             integrity: true,
             medium: 0,
         }
     }
+}
+
+/// What a peer is reached by, over one link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathState {
+    /// The link.
+    pub link: LinkId,
+    /// How many nodes are between.
+    pub hops: u8,
+    /// Which they are, from here on, where that is known.
+    pub between: Vec<u64>,
+    /// Whether it carries what is small.
+    pub small: bool,
+    /// Whether it carries a part of what is large.
+    pub bulk: bool,
+    /// Whether it carries nothing while there is another: it is far longer, or loses too much.
+    pub spare: bool,
+    /// Its shortest round trip of late, ns; zero: not known.
+    pub rtt_ns: u64,
 }
 
 /// Datagrams that go out one behind the other, with as few system calls as it takes.
@@ -174,6 +202,25 @@ pub enum Incoming {
         /// By which link.
         link: LinkId,
     },
+    /// Long frames that the NIC cuts do not arrive: the owner has them cut in another way from now
+    /// on.
+    CutInSoftware {
+        /// Which link's.
+        link: LinkId,
+    },
+    /// A way leads through this node: from now on the owner hands frames of others on, those that
+    /// come in over `by` from `from` to `to` to the cable of `out`, and those that come in there
+    /// from `to` to `from` to the cable of `by`.
+    Relay {
+        /// The link on the one side.
+        by: LinkId,
+        /// The link on the other side.
+        out: LinkId,
+        /// The Ethernet address of the one end.
+        from: [u8; 6],
+        /// That of the other end.
+        to: [u8; 6],
+    },
     /// A peer is gone. Everything that was under way with it has been reported, and nothing more
     /// will come from it. After [`Cause::Closed`] this is the orderly end, not an error, unless an
     /// operation is still wanted.
@@ -210,7 +257,8 @@ pub enum Cause {
     #[error(
         "it answered none of {hellos} hellos within {waited_ms} ms on {links} link(s){hint}: is it \
          running, do both nodes admit an interface of the same segment (`weft links` shows which), \
-         does a firewall drop Weft's frames?",
+         does a firewall drop Weft's frames, may the nodes between hand them on where no cable \
+         leads there?",
         hint = if *other_key { ", but a process with another job key was heard there" } else { "" }
     )]
     NoAnswer {
@@ -288,6 +336,16 @@ pub enum Warning {
         messages: u64,
         /// Their bytes.
         bytes: u64,
+    },
+    /// A link to the peer loses too much; others carry on, and it is tried again now and then.
+    #[error(
+        "link {} to it loses more than one frame in fifty: the others carry all for a while, and \
+         it is tried again now and then; is its plug in, its cable whole?",
+        link.0
+    )]
+    Lossy {
+        /// The link.
+        link: LinkId,
     },
     /// A link to the peer does not answer; others carry on.
     #[error("link {} to it no longer answers; what it carried goes over the others", link.0)]

@@ -43,14 +43,16 @@ mod event;
 mod flow;
 pub mod msg;
 mod peer;
-mod rail;
+pub mod rail;
 pub mod ranges;
 mod reliable;
+mod route;
 mod slab;
 mod time;
 
 pub use config::Config;
 pub use counters::Counters;
 pub use engine::Engine;
-pub use event::{Cause, Incoming, LinkSpec, Payloads, Row, SendError, Warning};
+pub use event::{Cause, Incoming, LinkSpec, PathState, Payloads, Row, SendError, Warning};
+pub use route::Relaying;
 pub use time::Instant;

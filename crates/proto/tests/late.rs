@@ -103,6 +103,31 @@ fn what_is_too_large_is_told_once_for_a_node_and_used_again_when_it_passes() {
 }
 
 #[test]
+fn long_frames_that_a_network_card_spoils_are_cut_in_software() {
+    for mended in [true, false] {
+        let mut specs = specs(60_000);
+        specs[1].cuts = true;
+        let segments = vec![Segment::default(); 2];
+        let mut net = Net::on_wires(2, &Config::default(), segments, &specs, 1, true);
+        net.segments[1].mtu = 1_500;
+        let recut = |n: &Net| {
+            let told = |e: &&Incoming| matches!(e, Incoming::CutInSoftware { link } if link.0 == 1);
+            [0, 1].map(|at: usize| n.nodes[at].others().filter(told).count())
+        };
+        net.send(0, 1, 1, 10);
+        assert!(net.run(3_000, |n| recut(n) == [1, 1]), "both ends find it out");
+        if mended {
+            net.segments[1].mtu = 65_000;
+        }
+        net.run(3_000, |_| false);
+        assert_eq!(recut(&net), [1, 1], "told once");
+        assert_eq!(warned(&net, 0), usize::from(!mended));
+        let frames = frames_for_a_large_one(&mut net, 2);
+        assert_eq!(frames < 100, mended, "{frames} frames");
+    }
+}
+
+#[test]
 fn large_frames_that_no_longer_pass_are_noticed_by_what_is_sent_with_them() {
     let mut net = net(2, 8_972, 1);
     net.send(0, 1, 1, 10);

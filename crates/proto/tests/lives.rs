@@ -422,6 +422,7 @@ fn hello(versions: (u8, u8), nonce: u64) -> Hello {
         to_node: address(0).node,
         to_nonce: address(0).nonce,
         to_port: address(0).port,
+        hops: 0,
         from,
     }
 }

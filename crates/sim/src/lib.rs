@@ -17,4 +17,5 @@ pub mod net;
 pub mod proto;
 pub mod queue;
 pub mod rng;
+pub mod tune;
 pub mod world;

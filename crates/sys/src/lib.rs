@@ -4,6 +4,7 @@
 pub mod barrier;
 pub mod biased;
 pub mod buf;
+pub mod cable;
 pub mod clock;
 pub mod cma;
 pub mod copy;
@@ -22,6 +23,7 @@ pub mod packet;
 pub mod plain;
 pub mod pmix;
 pub mod process;
+pub mod relay;
 mod rx_ring;
 pub mod seccomp;
 mod stamp;

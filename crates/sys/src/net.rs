@@ -4,6 +4,7 @@
 //! namespace in which it was mounted, which need not be the thread's.
 
 mod bpf;
+mod changes;
 mod ethtool;
 mod filter;
 mod interface;
@@ -16,18 +17,22 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 pub use bpf::{Condition, FILTER_VALUES_MAX, frame_filter};
-pub(crate) use bpf::{attach as attach_filter, attach_for_lengths};
-pub use ethtool::{Coalescing, Ethtool};
+pub(crate) use bpf::{attach as attach_filter, attach_for_lengths, put as put_filter};
+pub use changes::Changes;
+pub use ethtool::{Coalescing, Eee, Ethtool, LinkModes, TWISTED_PAIR};
 pub use filter::{FilterError, InterfaceFilter};
 pub use interface::{Interface, IpAddress, interface, interfaces};
 pub use mmsg::Sent;
 
 /// The error numbers that users of these modules tell apart.
 pub mod errno {
-    pub use libc::{EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS, ENODEV, ENXIO, EOPNOTSUPP};
+    pub use libc::{
+        EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS, ENODEV, ENXIO, EOPNOTSUPP, EPERM, ERANGE,
+    };
 }
 
 /// A step of several that failed, and why.
@@ -82,28 +87,32 @@ impl LinkState {
     }
 }
 
-/// Asks for the state of one interface again and again, cheaply: one `ioctl` each time.
+/// Asks for the state of one interface again and again, cheaply: two `ioctl` each time.
 #[derive(Debug)]
 pub struct StateProbe {
     socket: OwnedFd,
-    name: String,
+    index: u32,
 }
 
 impl StateProbe {
-    /// A probe for the interface `name` of the calling thread's network namespace.
+    /// A probe for the interface that is called `name` now in the calling thread's network
+    /// namespace.
     ///
     /// # Errors
-    /// When no socket can be had (out of file descriptors).
+    /// When there is none, or no socket can be had (out of file descriptors).
     pub fn new(name: &str) -> io::Result<StateProbe> {
-        Ok(StateProbe { socket: control_socket()?, name: name.to_owned() })
+        let socket = control_socket()?;
+        let index = name_to_index(&socket, name)?;
+        Ok(StateProbe { socket, index })
     }
 
-    /// The state now. One system call.
+    /// The state now.
     ///
     /// # Errors
-    /// `ENODEV` when the interface is gone.
+    /// `ENODEV` when the interface is gone: another of its name is another one.
     pub fn state(&self) -> io::Result<LinkState> {
-        let flags = sockopt::interface_flags(self.socket.as_raw_fd(), &self.name)?;
+        let name = index_to_name(&self.socket, self.index)?;
+        let flags = sockopt::interface_flags(self.socket.as_raw_fd(), &name)?;
         Ok(LinkState {
             up: flags & libc::IFF_UP as u32 != 0,
             carrier: flags & libc::IFF_RUNNING as u32 != 0,
@@ -115,12 +124,13 @@ impl StateProbe {
     /// # Errors
     /// `ENODEV` when the interface is gone.
     pub fn mtu(&self) -> io::Result<usize> {
-        sockopt::interface_mtu(self.socket.as_raw_fd(), &self.name)
+        let name = index_to_name(&self.socket, self.index)?;
+        sockopt::interface_mtu(self.socket.as_raw_fd(), &name)
     }
 }
 
 /// A socket that serves only for asking about interfaces.
-fn control_socket() -> io::Result<OwnedFd> {
+pub(crate) fn control_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 
@@ -140,6 +150,6 @@ mod tests {
         if lo.state.up {
             assert!(lo.addresses.iter().any(|a| a.addr.is_loopback()));
         }
-        assert!(StateProbe::new("nope0").unwrap().state().is_err());
+        assert!(StateProbe::new("nope0").is_err());
     }
 }

@@ -1,11 +1,15 @@
 //! Making and setting up network interfaces (rtnetlink), as far as virtual clusters need it. A
 //! socket acts on the network namespace in which it was opened.
 
+mod rate;
+
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+pub use rate::RateLimit;
 
 const NLMSG_ERROR: u16 = 2;
 const RTM_NEWLINK: u16 = 16;

@@ -204,15 +204,37 @@ pub(crate) fn drops(fd: i32) -> u64 {
 
 /// Receives what is sent to a group address, on one interface.
 pub(crate) fn join(fd: i32, index: u32, group: [u8; 6]) -> io::Result<()> {
-    let mut address = [0; 8];
-    address[..6].copy_from_slice(&group);
+    membership(fd, Membership::Add, libc::PACKET_MR_MULTICAST, index, group)
+}
+
+/// Whether an interface shall take frames for one more address, or no longer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Membership {
+    Add,
+    Drop,
+}
+
+/// Changes which frames an interface takes: those for an address, of a kind of PACKET_MR_*.
+pub(crate) fn membership(
+    fd: i32,
+    change: Membership,
+    kind: i32,
+    index: u32,
+    address: [u8; 6],
+) -> io::Result<()> {
+    let mut mr_address = [0; 8];
+    mr_address[..6].copy_from_slice(&address);
     let request = libc::packet_mreq {
         mr_ifindex: index as i32,
-        mr_type: libc::PACKET_MR_MULTICAST as u16,
+        mr_type: kind as u16,
         mr_alen: 6,
-        mr_address: address,
+        mr_address,
     };
-    set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+    let option = match change {
+        Membership::Add => libc::PACKET_ADD_MEMBERSHIP,
+        Membership::Drop => libc::PACKET_DROP_MEMBERSHIP,
+    };
+    set(fd, libc::SOL_PACKET, option, &request)
 }
 
 /// Binds to an interface and an EtherType: from now on frames come.
@@ -230,4 +252,14 @@ pub(crate) fn bind(fd: i32, index: u32, ethertype: u16) -> io::Result<()> {
     // SAFETY: the kernel reads `len` bytes of `address`.
     let done = unsafe { libc::bind(fd, (&raw const address).cast(), len) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether the interface is still there that a socket was bound to.
+pub(crate) fn is_bound(fd: i32) -> bool {
+    // SAFETY: all zeros are a valid `sockaddr_ll`: no interface.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut len = std::mem::size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes of `address`, any of which are valid.
+    let done = unsafe { libc::getsockname(fd, (&raw mut address).cast(), &raw mut len) };
+    done == 0 && address.sll_ifindex > 0
 }

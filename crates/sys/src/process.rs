@@ -150,6 +150,15 @@ impl AsFd for Signals {
     }
 }
 
+/// Whether this process may change network interfaces (CAP_NET_ADMIN).
+pub fn may_administer() -> bool {
+    const NET_ADMIN: u64 = 1 << 12;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let rights = line.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    rights.is_some_and(|rights| rights & NET_ADMIN != 0)
+}
+
 /// Sends a signal to a process, or with `group` to all of its process group. Says whether there was
 /// somebody to get it.
 pub fn signal(pid: u32, group: bool, number: i32) -> bool {

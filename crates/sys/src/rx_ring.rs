@@ -323,6 +323,16 @@ impl RxRing {
         }
     }
 
+    /// The current frame and what the kernel was told to write before it; nothing if there is
+    /// none. Not for rings whose frames are taken by their stamp.
+    #[inline]
+    pub(crate) fn frame_behind(&self, before: usize) -> &[u8] {
+        match self.current.filter(|slot| slot.start >= self.at + before) {
+            Some(slot) => self.bytes(slot.start - before, before + slot.len),
+            None => &[],
+        }
+    }
+
     /// The copy of what a stamp is about.
     #[inline]
     fn copied(&self) -> &[u8] {

@@ -26,6 +26,7 @@ const IPV6: u16 = 0x86dd;
 // linux/virtio_net.h.
 const NEEDS_CSUM: u8 = 1;
 const GSO_TCPV6: u8 = 4;
+const GSO_ECN: u8 = 0x80;
 
 /// Bytes asked for as send buffer.
 const SEND_BUFFER: usize = 2 << 20;
@@ -39,6 +40,10 @@ pub struct Offload {
     pub segment: u16,
     /// Where the TCP header begins.
     pub tcp_start: u16,
+    /// Whether the kernel shall cut it even where the NIC could. It does unless the NIC says that
+    /// it knows TCP with congestion notices (`tx-tcp-ecn-segmentation`), for that is what the frame
+    /// then seems to be. Nothing of that is on the wire.
+    pub in_software: bool,
 }
 
 impl Offload {
@@ -47,7 +52,11 @@ impl Offload {
     pub fn write(&self, into: &mut [u8]) {
         let tcp_checksum_at = 16u16;
         into[0] = NEEDS_CSUM;
-        into[1] = if self.segment > 0 { GSO_TCPV6 } else { 0 };
+        into[1] = match (self.segment, self.in_software) {
+            (0, _) => 0,
+            (_, false) => GSO_TCPV6,
+            (_, true) => GSO_TCPV6 | GSO_ECN,
+        };
         into[2..4].copy_from_slice(&self.headers.to_ne_bytes());
         into[4..6].copy_from_slice(&self.segment.to_ne_bytes());
         into[6..8].copy_from_slice(&self.tcp_start.to_ne_bytes());
@@ -82,30 +91,54 @@ pub struct TsoSocket {
     dropped: Cell<u64>,
 }
 
+/// A packet socket whose frames have offload headers. Its protocol is 0: nothing is received before
+/// it is bound, when everything is in place.
+pub(crate) fn with_headers() -> Result<OwnedFd, StepError> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
+    let fd = step("opening a packet socket", fd.map_err(io::Error::from))?;
+    step("asking for offload headers", set(fd.as_raw_fd(), libc::SOL_PACKET, VNET_HDR, &1i32))?;
+    Ok(fd)
+}
+
 impl TsoSocket {
     /// Opens a socket. An interface that is down is no error: frames come once it is up.
     ///
     /// # Errors
     /// Without CAP_NET_RAW (`EPERM`), or without such an interface (`ENODEV`).
     pub fn open(config: &TsoConfig<'_>) -> Result<TsoSocket, StepError> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
-        let fd = step("opening a packet socket", fd.map_err(io::Error::from))?;
-        let raw = fd.as_raw_fd();
-        let one = 1i32;
-        step("asking for offload headers", set(raw, libc::SOL_PACKET, VNET_HDR, &one))?;
         let lengths = (config.longer_than, config.at_most);
-        step("attaching the frame filter", attach(raw, config.conditions, lengths))?;
-        // All are improvements that old kernels or strict limits lack. The queueing discipline is
-        // not gone round: whatever does that drops what the kernel has to cut itself.
-        let _ = set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &one);
-        let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
-        let ring = RxRing::map(fd.as_fd(), OFFLOAD_LEN, config.at_most, config.ring_frames, None)?;
+        let attach = |fd| attach(fd, config.conditions, lengths);
+        let socket = TsoSocket::unbound(attach, lengths, config.ring_frames)?;
+        let raw = socket.fd.as_raw_fd();
         for group in config.groups {
             step("joining the group address", packet::join(raw, config.index, *group))?;
         }
-        step("binding the packet socket", packet::bind(raw, config.index, IPV6))?;
+        socket.bind(config.index, IPV6)?;
+        Ok(socket)
+    }
+
+    /// A socket for frames of such lengths that its filter lets through. It receives nothing
+    /// before it is bound.
+    pub(crate) fn unbound(
+        filter: impl FnOnce(RawFd) -> io::Result<()>,
+        lengths: (usize, usize),
+        ring_frames: usize,
+    ) -> Result<TsoSocket, StepError> {
+        let fd = with_headers()?;
+        let raw = fd.as_raw_fd();
+        step("attaching the frame filter", filter(raw))?;
+        // All are improvements that old kernels or strict limits lack. The queueing discipline is
+        // not gone round: whatever does that drops what the kernel has to cut itself.
+        let _ = set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32);
+        let _ = sockopt::grow_buffer(raw, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
+        let ring = RxRing::map(fd.as_fd(), OFFLOAD_LEN, lengths.1, ring_frames, None)?;
         Ok(TsoSocket { fd, ring, lengths, dropped: Cell::new(0) })
+    }
+
+    /// From now on it receives what comes over an interface, of an EtherType.
+    pub(crate) fn bind(&self, index: u32, ethertype: u16) -> Result<(), StepError> {
+        step("binding the packet socket", packet::bind(self.fd.as_raw_fd(), index, ethertype))
     }
 
     /// Receives from now on what meets these conditions, as those given to [`TsoSocket::open`].
@@ -184,6 +217,12 @@ impl TsoSocket {
     #[inline]
     pub fn frame(&self) -> &[u8] {
         self.ring.frame()
+    }
+
+    /// The current frame and the header before it, as the kernel has written it: as it can be sent.
+    #[inline]
+    pub(crate) fn with_header(&self) -> &[u8] {
+        self.ring.frame_behind(OFFLOAD_LEN)
     }
 
     /// An error that waits on the socket. Asking removes it; while it waits, the descriptor counts

@@ -9,7 +9,7 @@ use weft_sys::buf::Buf;
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
 use crate::attention::Attention;
-use crate::device::{Caps, Counters, Device, Doorbell, Event, Pulse, Row, SendError, Wake};
+use crate::device::{Caps, Counters, Device, Doorbell, Event, Pulse, Row, SendError, Wake, Way};
 use crate::error::Error;
 
 /// The entry of the table for a peer that was never associated.
@@ -340,6 +340,10 @@ impl Device for Composite {
 
     fn wires(&self, peer: PeerId) -> usize {
         self.of(peer).map_or(0, |at| self.devices[at].wires(peer))
+    }
+
+    fn ways(&self, peer: PeerId) -> Vec<Way> {
+        self.of(peer).map_or(Vec::new(), |at| self.devices[at].ways(peer))
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-pub use weft_proto::Row;
+pub use weft_proto::{PathState, Row};
 use weft_ring::Board;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId, Ticket};
@@ -24,6 +24,15 @@ pub struct Caps {
     pub announce_from: usize,
     /// Whether asking for arrivals costs no system call.
     pub free_poll: bool,
+}
+
+/// What leads to a peer over one link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Way {
+    /// The link's name, as `packet:eth1`.
+    pub link: String,
+    /// How it is, and what it is used for.
+    pub state: PathState,
 }
 
 /// Why a message could not be taken by a device.
@@ -327,6 +336,12 @@ pub trait Device: Send {
     /// How many wires lead to `peer` now: 0 within a node, and for one that is not connected.
     fn wires(&self, _peer: PeerId) -> usize {
         0
+    }
+
+    /// What leads to `peer` now, link by link: nothing within a node, and to one that is not
+    /// connected.
+    fn ways(&self, _peer: PeerId) -> Vec<Way> {
+        Vec::new()
     }
 
     /// As [`Device::datagram`], over the wire with this number among those that lead to `peer`,

@@ -40,6 +40,7 @@
 //! | windows | memory that peers read, write and change by themselves | [`remote`] |
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
 //! | survey | who is reached over which link, how fast, without a job | [`survey`] |
+//! | tune | how long network cards wait before they interrupt | [`tune`] |
 //!
 //! A context is for messages that fit one piece and are taken in the order of their arrival; its
 //! messages cost the least. An endpoint adds tags, matching, sizes without limit, and operations
@@ -67,6 +68,7 @@ pub mod remote;
 mod script;
 pub mod shm;
 pub mod survey;
+pub mod tune;
 pub mod wireup;
 
 mod held;

@@ -21,6 +21,7 @@ use crate::device::{Device, Wake};
 use crate::error::Error;
 use crate::patience::{CROWDED_POLLS, Next, Patience};
 use judge::Phase;
+pub(crate) use tender::TENDER;
 use tender::Tender;
 
 /// So many waits that begin without a look at the clock at most follow each other.

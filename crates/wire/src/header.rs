@@ -8,7 +8,7 @@ pub const HEADER_LEN: usize = 32;
 /// The first byte of every Weft frame.
 pub const MAGIC: u8 = 0x57;
 /// The version of all layouts in this crate.
-pub const VERSION: u8 = 8;
+pub const VERSION: u8 = 9;
 /// Where the destination port (u16, little-endian) lies in a frame, for socket filters.
 pub const PORT_OFFSET: usize = 2;
 /// Where the job's number (u32, little-endian) lies in a frame, for socket filters.
@@ -49,6 +49,8 @@ pub enum FrameKind {
     Datagram = 2,
     /// A hello body.
     Hello = 3,
+    /// A way through nodes between.
+    Route = 4,
 }
 
 impl FrameKind {
@@ -57,6 +59,7 @@ impl FrameKind {
             1 => Some(FrameKind::Stream),
             2 => Some(FrameKind::Datagram),
             3 => Some(FrameKind::Hello),
+            4 => Some(FrameKind::Route),
             _ => None,
         }
     }
@@ -201,6 +204,21 @@ pub fn whole_len(bytes: &[u8]) -> Option<usize> {
     Some(HEADER_LEN + usize::from(u16_at(head, 10)))
 }
 
+/// Writes the header of `frame`, which is as long as the two together, with a tag that covers all
+/// of it, header and body, and tells this kind of frame from others by `domain`.
+pub(crate) fn seal_whole(header: &Header, key: &Key, domain: u64, frame: &mut [u8]) {
+    let words = header.words();
+    write(words, 0, frame);
+    let tag = whole_tag(key, domain, frame);
+    write(words, tag, frame);
+}
+
+/// The tag that [`seal_whole`] writes.
+pub(crate) fn whole_tag(key: &Key, domain: u64, frame: &[u8]) -> u64 {
+    let (head, body) = (key.tag(&frame[..24]), key.tag(&frame[HEADER_LEN..]));
+    key.tag3([body, head, domain])
+}
+
 /// Writes a header's words and its tag.
 #[inline(always)]
 pub(crate) fn write(words: [u64; 3], tag: u64, frame: &mut [u8]) {
@@ -272,7 +290,7 @@ mod tests {
             Header::decode(&f).unwrap_err()
         };
         assert_eq!(with(0, 0), FrameError::Magic);
-        assert_eq!(with(1, 9), FrameError::Version(9));
+        assert_eq!(with(1, VERSION + 1), FrameError::Version(VERSION + 1));
         assert_eq!(with(8, 9), FrameError::Kind(9));
         let other = JobKey([1; 16]).connection(2, 1);
         assert_eq!(Header::decode(&frame).unwrap().verify(&other, &frame), Err(FrameError::Tag));

@@ -2,7 +2,7 @@
 //! versions of Weft, so that two versions can tell each other that they differ.
 
 use crate::bytes::{put, u16_at, u32_at, u64_at};
-use crate::header::{FrameKind, HEADER_LEN, Header, INDEX_MAX, VERSION, write};
+use crate::header::{FrameKind, HEADER_LEN, Header, INDEX_MAX, VERSION, seal_whole, whole_tag};
 use crate::{ADDRESS_LEN, Address, FrameError, Key};
 
 /// Bytes of a hello frame, header included.
@@ -10,6 +10,8 @@ pub const HELLO_LEN: usize = HEADER_LEN + BODY_LEN;
 
 /// Bytes of a hello's body.
 const BODY_LEN: usize = 48 + ADDRESS_LEN;
+/// What the tag is told apart by.
+const DOMAIN: u64 = 0x4845_4c4c_4f00;
 
 /// What a hello frame says.
 ///
@@ -26,7 +28,8 @@ const BODY_LEN: usize = 48 + ADDRESS_LEN;
 /// | 24..32 | node of the process that is meant |
 /// | 32..40 | its nonce |
 /// | 40..42 | its port |
-/// | 42..48 | zero |
+/// | 42 | nodes between, as far as the sender knows |
+/// | 43..48 | zero |
 /// | 48..112 | the sender's [`Address`] |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
@@ -50,6 +53,8 @@ pub struct Hello {
     pub to_nonce: u64,
     /// Port of the process that is meant.
     pub to_port: u16,
+    /// Nodes between the two, as far as the sender knows.
+    pub hops: u8,
     /// Who says hello.
     pub from: Address,
 }
@@ -73,6 +78,7 @@ impl Hello {
         put(b, 24, self.to_node.to_le_bytes());
         put(b, 32, self.to_nonce.to_le_bytes());
         put(b, 40, self.to_port.to_le_bytes());
+        b[42] = self.hops;
         put(b, 48, self.from.encode());
         let header = Header {
             kind: FrameKind::Hello,
@@ -85,10 +91,7 @@ impl Hello {
             number: 0,
             crc: 0,
         };
-        let words = header.words();
-        write(words, 0, frame);
-        let tag = Hello::tag(key, &frame[..HELLO_LEN]);
-        write(words, tag, frame);
+        seal_whole(&header, key, DOMAIN, &mut frame[..HELLO_LEN]);
         HELLO_LEN
     }
 
@@ -114,24 +117,18 @@ impl Hello {
             to_node: u64_at(b, 24),
             to_nonce: u64_at(b, 32),
             to_port: u16_at(b, 40),
+            hops: b[42],
             from: Address::decode(&b[48..48 + ADDRESS_LEN]).map_err(|_| bad)?,
         };
         if hello.index >= INDEX_MAX || hello.versions.0 > hello.versions.1 {
             return Err(bad);
         }
-        Ok((hello, Hello::tag(key, &frame[..HELLO_LEN]) == u64_at(frame, 24)))
+        Ok((hello, whole_tag(key, DOMAIN, &frame[..HELLO_LEN]) == u64_at(frame, 24)))
     }
 
     /// Whether the sender speaks this version.
     pub fn speaks_ours(&self) -> bool {
         (self.versions.0..=self.versions.1).contains(&VERSION)
-    }
-
-    /// The proof of a hello covers all of it: header and body.
-    fn tag(key: &Key, frame: &[u8]) -> u64 {
-        let body = key.tag(&frame[HEADER_LEN..HELLO_LEN]);
-        let head = key.tag(&frame[..24]);
-        key.tag3([body, head, 0x4845_4c4c_4f00])
     }
 }
 
@@ -152,6 +149,7 @@ mod tests {
             to_node: 5,
             to_nonce: 6,
             to_port: 7,
+            hops: 2,
             from: Address::new(1, 2, 3, 4, "host"),
         }
     }

@@ -22,6 +22,7 @@ mod id;
 mod key;
 mod last;
 mod link_addr;
+mod route;
 mod run;
 
 pub use address::{ADDRESS_LEN, Address, AddressError};
@@ -43,4 +44,5 @@ pub use id::{LinkId, OpId, PeerId, Ticket};
 pub use key::{JobKey, Key};
 pub use last::LastHeader;
 pub use link_addr::LinkAddr;
+pub use route::{HOPS_MAX, Hop, Route};
 pub use run::{Run, RunReader};

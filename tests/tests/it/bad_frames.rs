@@ -23,7 +23,7 @@ use weft_wire::{
 use super::{RANK, WEFT};
 
 /// Frames that come to a node for a rank there, as anyone on the node who may look sees them.
-fn overhear(lab: &Cluster, node: u32, mut until: impl FnMut()) -> Vec<Vec<u8>> {
+pub(super) fn overhear(lab: &Cluster, node: u32, mut until: impl FnMut()) -> Vec<Vec<u8>> {
     let interface = lab.interface(node, "lan0");
     let opened = lab.node(node).run(|| {
         let config = PacketConfig {
@@ -63,7 +63,7 @@ fn forgeries(good: &[u8]) -> Vec<(Vec<u8>, &'static str)> {
         (changed, "dropped_tag"),
         (with(12, &[0xff, 0xff, 0x0f]), "dropped_connection"),
         (with(12, &[good[12] ^ 1]), "dropped_connection"),
-        (with(1, &[9]), "dropped_version"),
+        (with(1, &[VERSION + 1]), "dropped_version"),
         (with(0, &[0]), "dropped_foreign"),
         (with(8, &[77]), "dropped_malformed"),
         (with(8, &[FrameKind::Datagram as u8]), "dropped_tag"),
@@ -72,8 +72,13 @@ fn forgeries(good: &[u8]) -> Vec<(Vec<u8>, &'static str)> {
     ]
 }
 
-/// A hello in the name of rank 0, by somebody who has not the job's key.
-fn false_hello(header: &Header) -> Vec<u8> {
+/// A hello to one process by somebody, for this job, with this key.
+pub(super) fn hello(
+    (to_node, to_nonce, to_port): (u64, u64, u16),
+    from: Address,
+    job: u32,
+    key: JobKey,
+) -> Vec<u8> {
     let hello = Hello {
         versions: (1, 1),
         reply: false,
@@ -82,13 +87,14 @@ fn false_hello(header: &Header) -> Vec<u8> {
         mtu: 1500,
         messages: 1 << 20,
         bytes: 1 << 40,
-        to_node: 1,
-        to_nonce: 2,
-        to_port: header.port,
-        from: Address::new(3, 4, 5, 6, "nobody"),
+        to_node,
+        to_nonce,
+        to_port,
+        hops: 0,
+        from,
     };
     let mut frame = vec![0; HELLO_LEN];
-    hello.encode(header.job, &JobKey([66; 16]).hello(), &mut frame);
+    hello.encode(job, &key.hello(), &mut frame);
     frame
 }
 
@@ -108,7 +114,9 @@ fn forged_frames_are_counted_and_dropped() {
     let good = heard.iter().find(stream).expect("a frame of the stream");
     let header = Header::decode(good).expect("a header");
     let mut forged = forgeries(good);
-    forged.push((false_hello(&header), "dropped_key"));
+    let nobody = Address::new(3, 4, 5, 6, "nobody");
+    let keyless = hello((1, 2, header.port), nobody, header.job, JobKey([66; 16]));
+    forged.push((keyless, "dropped_key"));
 
     // By raw socket from the other node, and by UDP.
     let to = lab.interface(1, "lan0").mac.expect("an Ethernet address");
@@ -182,6 +190,7 @@ fn greet(link: &mut MemoryLink, versions: (u8, u8), to: &Address, from: &Address
         to_node: to.node,
         to_nonce: to.nonce,
         to_port: to.port,
+        hops: 0,
         from: *from,
     };
     let mut burst = Burst::new(2048);

@@ -1,15 +1,15 @@
 //! What goes wrong around a job: settings, rights, limits, interfaces. Either it works all the
 //! same, or an error names the cause and the cure.
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use weft_tests::job::{Cluster, Job, run_in};
+use weft_tests::program;
 
 use super::{RANK, WEFT};
 
 /// Starts a role with two ranks on a lab's nodes, or on this node.
-fn two(lab: Option<&Cluster>, role: &[&str], variables: &[(&str, &str)]) -> Job {
+pub(super) fn two(lab: Option<&Cluster>, role: &[&str], variables: &[(&str, &str)]) -> Job {
     let mut arguments = vec!["-n", "2"];
     if let Some(lab) = lab {
         arguments.extend(["--lab", lab.name()]);
@@ -20,7 +20,7 @@ fn two(lab: Option<&Cluster>, role: &[&str], variables: &[(&str, &str)]) -> Job 
 }
 
 /// Runs a job that must go well, and gives what was said.
-fn works(lab: Option<&Cluster>, role: &[&str], variables: &[(&str, &str)]) -> String {
+pub(super) fn works(lab: Option<&Cluster>, role: &[&str], variables: &[(&str, &str)]) -> String {
     let said = two(lab, role, variables).ends_well();
     for rank in 0..2 {
         assert!(said.contains(&format!("@{rank} ended well")), "{said}");
@@ -29,7 +29,12 @@ fn works(lab: Option<&Cluster>, role: &[&str], variables: &[(&str, &str)]) -> St
 }
 
 /// Runs a job that must fail, and in whose words all of `words` must be.
-fn fails(lab: Option<&Cluster>, role: &[&str], variables: &[(&str, &str)], words: &[&str]) {
+pub(super) fn fails(
+    lab: Option<&Cluster>,
+    role: &[&str],
+    variables: &[(&str, &str)],
+    words: &[&str],
+) {
     let (status, said) = two(lab, role, variables).ends();
     assert!(!status.success(), "it went well:\n{said}");
     assert!(!said.contains("panicked"), "{said}");
@@ -39,7 +44,7 @@ fn fails(lab: Option<&Cluster>, role: &[&str], variables: &[(&str, &str)], words
 }
 
 /// A counter of a rank, as told at the end.
-fn counter(said: &str, rank: u32, name: &str) -> u64 {
+pub(super) fn counter(said: &str, rank: u32, name: &str) -> u64 {
     let start = format!("@{rank} counter {name} ");
     let line = said.lines().find_map(|l| l.strip_prefix(&start));
     line.and_then(|n| n.parse().ok()).unwrap_or(0)
@@ -118,8 +123,7 @@ fn an_unknown_host_is_named() {
     let script = "#!/bin/sh\ncase \"$*\" in *BatchMode=yes*) ;; *) exit 1 ;; esac\n\
                   while getopts To: _; do :; done; shift $((OPTIND - 1))\n\
                   echo \"ssh: Could not resolve hostname $1\" >&2\nexit 255\n";
-    std::fs::write(&path, script).expect("a script");
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a program");
+    program::script(&path, script);
     let ssh = path.to_string_lossy().into_owned();
     let program = ["-n", "2", "--hosts", "nosuchhost", "--", RANK, "talk", "1"];
     let (status, said) = Job::start(WEFT, &program, &[("WEFT_SSH", &ssh)]).ends();

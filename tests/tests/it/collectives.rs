@@ -7,6 +7,9 @@ use weft_tests::job::{CONT, Cluster, Job, KILL, run_in, signal, stop};
 
 use super::{RANK, WEFT};
 
+/// Who has no cable to another has no way to it either.
+const NO_WAY: (&str, &str) = ("WEFT_RELAY", "off");
+
 /// Starts the role `collect` with `n` ranks, on this node or a lab's.
 fn ranks(lab: Option<&Cluster>, n: u32, max: &str) -> Job {
     role(lab, n, &["collect", max], &[])
@@ -161,7 +164,7 @@ fn a_group_outlives_its_sequencers() {
 #[test]
 fn where_one_cable_of_many_fails_all_that_stay_agree() {
     let Some(lab) = Cluster::new(WEFT, "nodes=3,topology=mesh") else { return };
-    let mut job = role(Some(&lab), 3, &["outlive"], &[]);
+    let mut job = role(Some(&lab), 3, &["outlive"], &[NO_WAY]);
     (0..3).for_each(|rank| job.grows(&format!("@{rank} rounds"), 20));
     run_in(&lab.node(0), "ip", &["link", "set", "to1a", "down"]);
     // One of the two at its ends has no part in the group any more, and is told so.
@@ -170,6 +173,18 @@ fn where_one_cable_of_many_fails_all_that_stay_agree() {
     for rank in [1 - out, 2] {
         job.grows(&format!("@{rank} rounds"), 20);
     }
+}
+
+/// Frames then go through the third node.
+#[test]
+fn a_mesh_goes_on_whole_without_one_of_its_cables() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=3,topology=mesh") else { return };
+    let mut job = role(Some(&lab), 3, &["outlive"], &[]);
+    (0..3).for_each(|rank| job.grows(&format!("@{rank} rounds"), 20));
+    run_in(&lab.node(0), "ip", &["link", "set", "to1a", "down"]);
+    // Longer than a peer may be silent.
+    thread::sleep(Duration::from_secs(3));
+    (0..3).for_each(|rank| job.grows(&format!("@{rank} rounds"), 20));
 }
 
 /// In a mesh of more than three, one of the two at the ends of a cable is out; and if all cables of
@@ -185,7 +200,7 @@ fn in_a_mesh_only_as_many_as_must_are_out() {
                 run_in(&lab.node(*a), "ip", &["link", "set", &name, to]);
             }
         };
-        let mut job = role(Some(&lab), 5, &["outlive"], &[]);
+        let mut job = role(Some(&lab), 5, &["outlive"], &[NO_WAY]);
         (0..5).for_each(|rank| job.grows(&format!("@{rank} rounds"), 20));
         set("down");
         let errors: Vec<String> = out.iter().map(|rank| format!("@{rank} error")).collect();

@@ -1,11 +1,12 @@
 //! Jobs on several hosts (`weft run --hosts`): nodes of a lab, to which `weft lab exec` leads in
 //! ssh's place. The launcher is on neither.
 
-use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
 use weft_tests::job::{Cluster, Job, KILL, eventually, inhabitants, namespace, signal};
+use weft_tests::program;
 
 use super::{RANK, WEFT};
 
@@ -26,12 +27,11 @@ impl Hosts {
         // As with ssh, what runs there has the variables of that host, is no child of what is
         // started here, and learns of the launcher's end by the end of its input.
         let script = format!(
-            "#!/bin/sh\nhost=$1\nshift\nsetsid -w env -u WEFT_NODE -u WEFT_SSH '{WEFT}' lab exec \
-             --name '{}' $host -- \"$@\"\nexit $?\n",
+            "#!/bin/sh\nhost=$1\nshift\nsetsid -w env -u WEFT_NODE -u WEFT_SSH -u WEFT_LOG \
+             '{WEFT}' lab exec --name '{}' $host -- \"$@\"\nexit $?\n",
             hosts.lab.name()
         );
-        std::fs::write(hosts.way(), script).expect("a script");
-        std::fs::set_permissions(hosts.way(), PermissionsExt::from_mode(0o755)).expect("a program");
+        program::script(Path::new(&hosts.way()), &script);
         Some(hosts)
     }
 
@@ -59,10 +59,10 @@ fn ranks_on_two_hosts_talk_over_ethernet() {
         assert!(said.contains(&sent), "nothing of Ethernet: {said}");
     }
     assert!(!said.contains("counter shm."), "{said}");
-    let show = "echo node=$WEFT_NODE ssh=$WEFT_SSH cma=$WEFT_CMA";
-    let variables = [("WEFT_NODE", "7"), ("WEFT_CMA", "off")];
+    let show = "echo node=$WEFT_NODE ssh=$WEFT_SSH cma=$WEFT_CMA log=$WEFT_LOG.";
+    let variables = [("WEFT_NODE", "7"), ("WEFT_CMA", "off"), ("WEFT_LOG", "weft=info")];
     let said = hosts.start(&["sh", "-c", show], &variables).ends_well();
-    assert_eq!(said.matches("node= ssh= cma=off").count(), 2, "{said}");
+    assert_eq!(said.matches("node= ssh= cma=off log=weft=info.").count(), 2, "{said}");
 }
 
 #[test]
@@ -90,8 +90,7 @@ fn a_host_that_never_answers_is_named_and_given_up() {
     let folder = tempfile::Builder::new().prefix("way").tempdir().expect("a folder");
     let way = folder.path().join("way");
     // Nor does it end when it is asked to.
-    std::fs::write(&way, "#!/bin/sh\ntrap '' TERM\nexec sleep 3600\n").expect("a script");
-    std::fs::set_permissions(&way, PermissionsExt::from_mode(0o755)).expect("a program");
+    program::script(&way, "#!/bin/sh\ntrap '' TERM\nexec sleep 3600\n");
     let job = |options: &[&str], limit: &str| {
         let mut command = Command::new(WEFT);
         command.arg("run").args(options).args(["-n", "2", "--hosts", "alpha,beta", "--", "true"]);

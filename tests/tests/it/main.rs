@@ -2,6 +2,7 @@
 
 mod bad_frames;
 mod bad_input;
+mod bad_network;
 mod collectives;
 mod devices;
 mod groups;
@@ -17,12 +18,15 @@ mod mpi_programs;
 mod mpi_refused;
 mod mpi_windows;
 mod mpi_yields;
+mod plugged;
 mod processes;
 mod real_links;
+mod relay;
 mod rootless;
 mod soak;
 mod survey;
 mod tidy;
+mod ways;
 
 /// The `weft` command under test.
 const WEFT: &str = env!("CARGO_BIN_EXE_weft-for-tests");

@@ -1,13 +1,13 @@
 //! What keeps an MPI program from running on Weft is said before it starts, and nothing else is
 //! used in its place.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 use weft_tests::job::Cluster;
 use weft_tests::mpi::{Mpi, Run, alone, collectives, provider};
+use weft_tests::program;
 
 use super::WEFT;
 
@@ -39,8 +39,7 @@ fn folder(name: &str) -> TempDir {
 fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
     std::fs::create_dir_all(folder).expect("a folder");
-    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a program");
+    program::script(&path, &format!("#!/bin/sh\n{text}\n"));
     path
 }
 
@@ -143,7 +142,7 @@ fn nodes_without_a_cable_are_named() {
     for mpi in Mpi::all() {
         let options = ["--transport", "own", "--lab", "nodes=3,topology=chain"];
         let output = run(&options, &steps(&mpi));
-        refused(&output, &["node0 and node2", "no cable"]);
+        refused(&output, &["node0 and node2", "no cable", "--management"]);
         assert_eq!(output.status.code(), Some(2));
     }
 }

@@ -10,6 +10,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use weft_tests::job::{Job, KILL, eventually, signal};
 use weft_tests::mpi::{Mpi, alone, provider};
+use weft_tests::program;
 
 use super::{RANK, WEFT};
 
@@ -36,8 +37,8 @@ impl User {
             println!("SKIPPED: a user without rights may make no user namespaces: {try_out:?}");
             return None;
         }
-        for (program, name) in [(WEFT, "weft"), (RANK, "rank")] {
-            fs::copy(program, user.path(name)).expect("a copy of the program");
+        for (file, name) in [(WEFT, "weft"), (RANK, "rank")] {
+            program::copy(Path::new(file), &user.path(name));
         }
         Some(user)
     }
@@ -63,8 +64,12 @@ impl User {
 
     /// Starts a job of two ranks on two nodes.
     fn start(&self, role: &[&str], links: &str) -> Job {
+        self.start_on("nodes=2,topology=mesh", "2", role, links)
+    }
+
+    fn start_on(&self, lab: &str, ranks: &str, role: &[&str], links: &str) -> Job {
         let mut command = self.command(&self.path("weft"));
-        command.args(["run", "-n", "2", "--lab", "nodes=2,topology=mesh", "--"]);
+        command.args(["run", "-n", ranks, "--lab", lab, "--"]);
         command.arg(self.path("rank")).args(role).env("WEFT_LINKS", links);
         Job::of(&mut command)
     }
@@ -107,6 +112,21 @@ fn a_user_without_rights_has_packet_links_on_his_lab() {
     }
 }
 
+/// His kernel loads no program for him: the node between hands frames on by a thread of its rank.
+#[test]
+fn a_user_without_rights_has_frames_handed_on_along_a_chain() {
+    let Some(user) = User::new(3) else { return };
+    for links in ["packet", "packet,tso"] {
+        let job = user.start_on("nodes=3,topology=chain", "3", &["talk", "3"], links);
+        let said = job.ends_well();
+        let relayed =
+            |line: &str| line.strip_prefix("@1 counter ether.relayed_frames ")?.parse::<u64>().ok();
+        let frames = said.lines().find_map(relayed);
+        assert!(frames.is_some_and(|frames| frames > 10), "{links}, {frames:?}:\n{said}");
+        user.has_left_nothing();
+    }
+}
+
 #[test]
 fn nothing_is_left_of_a_rootless_job_whose_launcher_is_killed() {
     let Some(user) = User::new(1) else { return };
@@ -142,8 +162,8 @@ fn a_user_without_rights_runs_mpi_programs_on_the_nodes_of_his_lab() {
             println!("SKIPPED: {} is where only its owner may go", mpi.name);
             continue;
         }
-        let program = mpi.compile("steps", &["steps.c"], env!("CARGO_TARGET_TMPDIR"));
-        fs::copy(program, user.path("steps")).expect("a copy of the program");
+        let steps = mpi.compile("steps", &["steps.c"], env!("CARGO_TARGET_TMPDIR"));
+        program::copy(&steps, &user.path("steps"));
         let mut command = user.command(&user.path("weft"));
         command.args(["mpirun", "-n", "3", "--lab", "nodes=2", "--timeout", "60", "--"]);
         command.arg(user.path("steps")).arg("50").env("XDG_CACHE_HOME", &cache);

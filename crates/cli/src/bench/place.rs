@@ -32,7 +32,7 @@ impl Place {
     /// # Errors
     /// When it cannot be made.
     pub fn lab(mtu: u32) -> Result<Place, CliError> {
-        let spec = LabSpec { nodes: 2, topology: Topology::Mesh, links: 1, mtu };
+        let spec = LabSpec { nodes: 2, topology: Topology::Mesh, mtu, ..LabSpec::default() };
         let lab = Lab::temporary(&spec, &Options::default())?;
         let mut place = Place { lab: Some(lab), ..Place::here() };
         let (a, b) = (place.cable_end(0)?, place.cable_end(1)?);

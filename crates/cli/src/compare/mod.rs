@@ -121,7 +121,7 @@ fn wide(mtu: u32, contenders: &[Contender]) -> Result<Vec<Lab>, CliError> {
     sizes.sort_unstable();
     sizes.dedup();
     let lab = |nodes| {
-        let spec = LabSpec { nodes, topology: Topology::Switch, links: 1, mtu };
+        let spec = LabSpec { nodes, topology: Topology::Switch, mtu, ..LabSpec::default() };
         Ok(Lab::temporary(&spec, &Options::default())?)
     };
     sizes.into_iter().map(lab).collect()

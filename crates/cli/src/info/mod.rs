@@ -1,6 +1,8 @@
 //! `weft info`: what Weft can use on this node, and for what it cannot: why, and what mends it.
 //! Looks only; no link is opened and no frame sent.
 
+mod relaying;
+
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -9,6 +11,8 @@ use weft_sys::net::{self, Interface, InterfaceFilter};
 
 use crate::CliError;
 use crate::output::{Table, json_line};
+
+pub(crate) use relaying::relaying;
 
 /// Shows devices, links and rights of this node.
 #[derive(clap::Args, Debug)]
@@ -21,7 +25,7 @@ pub struct Args {
 /// Something that Weft may use.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Item {
-    /// What it is: `device`, `link` or `node`.
+    /// What it is: `node`, `device`, `link` or `relay`.
     pub kind: &'static str,
     /// Its name.
     pub name: String,
@@ -73,6 +77,10 @@ pub fn items() -> Result<Vec<Item>, CliError> {
     let mut items = vec![item("node", &weft_sys::ns::host_name(), about)];
     items.append(&mut devices(&links));
     items.extend(links);
+    items.push(match relaying() {
+        Ok(about) => item("relay", "ways", about),
+        Err(why) => unusable("relay", "ways", &why, None),
+    });
     Ok(items)
 }
 
@@ -175,12 +183,8 @@ mod tests {
             mac: Some([2, 0, 0, 0, 0, 1]),
             mtu: 1500,
             state: net::LinkState { up: true, carrier: true },
-            loopback: false,
             multicast: true,
-            kind: String::new(),
-            master: None,
-            wireless: false,
-            addresses: Vec::new(),
+            ..Interface::default()
         }
     }
 

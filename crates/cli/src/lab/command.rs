@@ -5,7 +5,10 @@ use std::process::{Command, ExitCode};
 use serde::Serialize;
 use weft_sys::process::{self, Setup};
 
-use super::{Lab, LabError, LabSpec, Options, Record, Topology, node_name, state};
+use super::shape::{self, WHOLE};
+use super::{
+    Addresses, Lab, LabError, LabSpec, Options, Record, Shape, Topology, node_name, state,
+};
 use crate::CliError;
 use crate::output::{Table, json_line};
 
@@ -30,11 +33,14 @@ enum Action {
 
 #[derive(clap::Args, Debug)]
 struct UpArgs {
-    /// How many nodes
-    #[arg(long, default_value_t = LabSpec::default().nodes)]
-    nodes: u32,
-    /// Which nodes have cables between them
-    #[arg(long, value_enum, default_value = "switch")]
+    /// How many nodes [default: as many as the topology has, else 2]
+    #[arg(long)]
+    nodes: Option<u32>,
+    /// Which nodes have cables between them: switch, mesh, chain, ring, star (node0 with each
+    /// other), grid=ROWSxCOLUMNS, groups=GROUPSxSIZE (a mesh in each group, one switch for all), or
+    /// file=PATH (a line for each cable, as `node0 node1 rate=1gbit delay=20us loss=0.1% mtu=9000`
+    /// or `node0 switch0`)
+    #[arg(long, default_value = "switch")]
     topology: Topology,
     /// How many parallel cables or switches
     #[arg(long, default_value_t = LabSpec::default().links)]
@@ -42,6 +48,21 @@ struct UpArgs {
     /// Bytes of the largest IP packet
     #[arg(long, default_value_t = LabSpec::default().mtu)]
     mtu: u32,
+    /// How much a cable takes each way, as 1gbit [default: no limit]
+    #[arg(long, value_parser = shape::rate)]
+    rate: Option<u64>,
+    /// How long a frame is on its way, as 20us [default: no time]
+    #[arg(long, value_parser = shape::delay)]
+    delay: Option<u64>,
+    /// Which share of frames is lost, as 0.1% [default: none]
+    #[arg(long, value_parser = shape::loss)]
+    loss: Option<u32>,
+    /// Which IPv4 addresses cables have
+    #[arg(long, value_enum, default_value = "each")]
+    addresses: Addresses,
+    /// A network besides the cables, the interface `mgmt` of each node, for who starts jobs
+    #[arg(long)]
+    management: bool,
     /// The lab's name
     #[arg(long, default_value = "lab")]
     name: String,
@@ -100,22 +121,32 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 struct Line<'a> {
     lab: &'a str,
     nodes: u32,
-    topology: Topology,
+    topology: &'a Topology,
     links: u32,
     mtu: u32,
+    rate_bit_s: Option<u64>,
+    delay_ns: Option<u64>,
+    loss: Option<f64>,
+    addresses: Addresses,
+    management: bool,
     rootless: bool,
     holder: u32,
     owner: Option<u32>,
 }
 
 fn line(record: &Record) -> Line<'_> {
-    let LabSpec { nodes, topology, links, mtu } = record.spec;
+    let LabSpec { nodes, topology, links, mtu, shape, addresses, management } = &record.spec;
     Line {
         lab: &record.name,
-        nodes,
+        nodes: *nodes,
         topology,
-        links,
-        mtu,
+        links: *links,
+        mtu: *mtu,
+        rate_bit_s: shape.rate,
+        delay_ns: shape.delay,
+        loss: shape.loss.map(|share| f64::from(share) / f64::from(WHOLE)),
+        addresses: *addresses,
+        management: *management,
         rootless: record.rootless,
         holder: record.holder,
         owner: record.owner,
@@ -123,8 +154,10 @@ fn line(record: &Record) -> Line<'_> {
 }
 
 fn up(args: &UpArgs) -> Result<(), LabError> {
-    let UpArgs { nodes, topology, links, mtu, .. } = *args;
-    let spec = LabSpec { nodes, topology, links, mtu }.check()?;
+    let UpArgs { nodes, links, mtu, rate, delay, loss, addresses, management, .. } = *args;
+    let (topology, shape) = (args.topology.clone(), Shape { rate, delay, loss });
+    let spec = LabSpec { nodes: 2, topology, links, mtu, shape, addresses, management };
+    let spec = spec.with_nodes(nodes)?;
     let options = Options { rootless: args.rootless, exe: None };
     let lab = Lab::up(&args.name, &spec, &options)?;
     if args.json {
@@ -132,7 +165,7 @@ fn up(args: &UpArgs) -> Result<(), LabError> {
     } else {
         let last = node_name(lab.nodes() - 1);
         let how = if lab.record().rootless { ", in a user namespace" } else { "" };
-        println!("lab {}: node0 to {last} ({spec}){how}", args.name);
+        println!("lab {}: node0 to {last} ({}){how}", args.name, spec.short());
         println!("`weft lab exec --name {} node0 -- ip addr` looks inside", args.name);
     }
     Ok(())
@@ -161,7 +194,7 @@ fn list(args: &ListArgs) -> Result<(), LabError> {
             None if record.rootless => "rootless".to_string(),
             None => "root".to_string(),
         };
-        table.row([record.name.clone(), record.spec.to_string(), kind, record.holder.to_string()]);
+        table.row([record.name.clone(), record.spec.short(), kind, record.holder.to_string()]);
     }
     if labs.is_empty() {
         println!("there is no lab; `weft lab up` makes one");

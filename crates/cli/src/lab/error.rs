@@ -16,6 +16,18 @@ pub enum LabError {
         /// Why.
         why: String,
     },
+    /// A line of a file of cables that is not understood.
+    #[error("{file}:{line}: `{word}`: {why}")]
+    Drawing {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The word that is wrong.
+        word: String,
+        /// What is expected.
+        why: String,
+    },
     /// A name that cannot be one.
     #[error("`{0}` is no name for a lab: use up to 32 letters, digits and `-`")]
     Name(String),
@@ -104,6 +116,7 @@ impl LabError {
         matches!(
             self,
             LabError::Spec { .. }
+                | LabError::Drawing { .. }
                 | LabError::Name(_)
                 | LabError::NoLab { .. }
                 | LabError::NoNode { .. }

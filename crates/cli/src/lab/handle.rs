@@ -106,10 +106,15 @@ impl Lab {
     }
 
     /// The interface and the address by which the node `from` reaches the node `to` over IP; none
-    /// if no cable or switch leads straight there.
+    /// if no cable or switch leads straight there, or the lab has no addresses.
     pub fn towards(&self, from: u32, to: u32) -> Option<(String, Ipv4Addr)> {
         let end = plan::towards(&self.record.spec, from, to)?;
-        Some((end.interface, end.ip))
+        Some((end.interface, end.address?.0))
+    }
+
+    /// A node's interface and address in the network besides its cables, if the lab has one.
+    pub fn management(&self, node: u32) -> Option<(String, Ipv4Addr)> {
+        plan::managed(&self.record.spec, node)
     }
 
     /// The way into a node, for a process to be started there.

@@ -11,14 +11,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Resource, Signal};
 use serde::{Deserialize, Serialize};
 use weft_sys::ns::{self, NsId};
 use weft_sys::process::{self, Signals};
 
 use super::build::{Built, build};
 use super::state::pids;
-use super::{LabError, LabSpec, Record};
+use super::{LabError, LabSpec, Record, forward};
 use crate::CliError;
 
 /// How long processes inside may take to end after they were asked to.
@@ -52,13 +52,22 @@ pub(super) enum Report {
 /// # Errors
 /// When the lab cannot be built; it has been reported as well.
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let (built, record, signals) = match start(args) {
+    let (mut built, record, signals) = match start(args) {
         Ok(started) => started,
         Err(error) => {
             report(&Report::Failed(error.to_string()));
             return Ok(ExitCode::FAILURE);
         }
     };
+    let lines = std::mem::take(&mut built.lines);
+    if !lines.is_empty()
+        && let Err(cause) = forward::start(lines)
+    {
+        record.forget();
+        let error = LabError::io("starting what carries frames")(cause);
+        report(&Report::Failed(error.to_string()));
+        return Ok(ExitCode::FAILURE);
+    }
     report(&Report::Ready(record.clone()));
     let _ = std::env::set_current_dir("/");
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
@@ -74,6 +83,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 fn start(args: &Args) -> Result<(Built, Record, Signals), LabError> {
     let ended_by = [Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
     let signals = Signals::take(&ended_by).map_err(LabError::io("taking signals"))?;
+    take_all_descriptors();
     let mut rootless = args.rootless;
     if rootless {
         go_rootless()?;
@@ -90,7 +100,7 @@ fn start(args: &Args) -> Result<(Built, Record, Signals), LabError> {
     let holder = std::process::id();
     let record = Record {
         name: args.name.clone(),
-        spec: args.spec,
+        spec: args.spec.clone(),
         holder,
         started: process::start_time(holder).unwrap_or(0),
         pids: pids(),
@@ -101,6 +111,13 @@ fn start(args: &Args) -> Result<(Built, Record, Signals), LabError> {
     };
     record.publish()?;
     Ok((built, record, signals))
+}
+
+/// A lab takes two descriptors for each node, and two for each cable with frames to carry.
+fn take_all_descriptors() {
+    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = rustix::process::setrlimit(Resource::Nofile, limit);
 }
 
 fn go_rootless() -> Result<(), LabError> {
@@ -147,8 +164,8 @@ fn wait(owned: bool, signals: &Signals) {
 
 /// Ends every process in the lab: asks first, then kills.
 fn end_all_inside(built: &Built) {
-    let spaces: Vec<NsId> =
-        built.nodes.iter().chain(&built.switches).filter_map(|n| n.id().ok()).collect();
+    let spaces = built.nodes.iter().chain(&built.switches).chain(&built.inside);
+    let spaces: Vec<NsId> = spaces.filter_map(|n| n.id().ok()).collect();
     let asked = Instant::now();
     let mut signal = Signal::TERM;
     while signal_all_in(&spaces, signal) > 0 && asked.elapsed() < 10 * PATIENCE {

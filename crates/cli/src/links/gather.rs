@@ -1,7 +1,7 @@
 //! Surveys on the nodes of a lab or on other hosts: ranks of a `weft run` of our own, each of which
 //! writes what it found as one line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::process::{Child, Command, Stdio};
@@ -49,6 +49,11 @@ impl Where {
         Ok(Where { option: "--hosts", place, ranks: hosts.len(), hosts })
     }
 
+    /// How many processes survey there.
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
     /// The hosts' IP addresses, as far as names are known.
     pub fn addresses(&self) -> Vec<IpAddr> {
         let name = |host: &String| host.rsplit('@').next().unwrap_or(host).to_string();
@@ -90,7 +95,8 @@ impl Ranks {
         let out = run.stdout.take();
         let reader = std::thread::spawn(move || {
             let lines = out.into_iter().flat_map(|out| BufReader::new(out).lines());
-            lines.map_while(Result::ok).filter_map(|line| read(&line)).collect()
+            let mut begun = BTreeMap::new();
+            lines.map_while(Result::ok).filter_map(|line| read(&mut begun, &line)).collect()
         });
         Ok(Ranks { run, reader: Some(reader), started: place.ranks })
     }
@@ -140,9 +146,18 @@ fn by_name(host: &str) -> (String, u64) {
     (stem.to_string(), host[stem.len()..].parse().unwrap_or(0))
 }
 
-/// A line of a rank: its label, then JSON.
-fn read(line: &str) -> Option<NodeItem> {
-    serde_json::from_str(&line[line.find('{')?..]).ok()
+/// A line of a rank: its label, then JSON, or a piece of it: `weft run` cuts lines that are very
+/// long. What has come of each rank so far is in `begun`.
+fn read(begun: &mut BTreeMap<String, String>, line: &str) -> Option<NodeItem> {
+    let (label, piece) = line.split_once("] ")?;
+    let whole = begun.entry(label.to_string()).or_default();
+    if whole.is_empty() && !piece.starts_with('{') {
+        return None;
+    }
+    whole.push_str(piece);
+    let item = serde_json::from_str(whole).ok()?;
+    begun.remove(label);
+    Some(item)
 }
 
 #[cfg(test)]
@@ -162,7 +177,20 @@ mod tests {
 
     #[test]
     fn only_reports_are_read() {
-        assert!(read("[0@node0] nonsense").is_none());
-        assert!(read("{\"who\":1}").is_none());
+        let mut begun = BTreeMap::new();
+        assert!(read(&mut begun, "[0@node0] nonsense").is_none());
+        assert!(read(&mut begun, "{\"who\":1}").is_none());
+    }
+
+    #[test]
+    fn long_reports_come_in_pieces() {
+        let node = super::super::item::tests::node(7, Vec::new());
+        let text = serde_json::to_string(&node).unwrap();
+        let (first, second) = text.split_at(100);
+        let mut begun = BTreeMap::new();
+        assert!(read(&mut begun, &format!("[0@node0] {first}")).is_none());
+        assert_eq!(read(&mut begun, &format!("[1@node1] {text}")), Some(node.clone()));
+        assert_eq!(read(&mut begun, &format!("[0@node0] {second}")), Some(node.clone()));
+        assert_eq!(read(&mut begun, &format!("[0@node0] {text}")), Some(node));
     }
 }

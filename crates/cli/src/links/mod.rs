@@ -1,12 +1,23 @@
 //! `weft links`: who is reached over which link, how fast, and what is odd about it. This process,
 //! and those that run the same command on other nodes at the time, survey together
-//! ([`weft::survey`]); with `--lab` or `--hosts` they are started there, as ranks of `weft run`.
+//! ([`weft::survey`]); with `--lab` or `--hosts` they are started there, as ranks of `weft run`,
+//! and then also try the ways to nodes that no cable leads to, as a job does (`trial`).
 
+mod apart;
+mod far;
 mod gather;
+mod graph;
 mod item;
+mod layout;
 mod odd;
+mod page;
+mod role;
+mod show;
+mod svg;
+mod trial;
 mod view;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -18,11 +29,18 @@ use weft_sys::process::Signals;
 use crate::CliError;
 use crate::output::{json_line, progress_wanted};
 use gather::{Ranks, Where};
+use graph::Graph;
 use item::NodeItem;
+use show::Found;
+use trial::Trial;
 use view::View;
 
 /// How much longer a survey lasts on hosts, which do not all begin at the same time.
 const HOSTS_EXTRA: Duration = Duration::from_secs(2);
+/// How long a survey lasts of so many nodes, and for each further one: each has more cables to
+/// measure then, one after the other.
+const USUAL: (Duration, usize) = (Duration::from_secs(3), 6);
+const FOR_EACH: Duration = Duration::from_millis(500);
 /// How long it may take until all hosts have begun.
 const HOSTS_LIMIT: Duration = Duration::from_secs(30);
 
@@ -35,12 +53,19 @@ pub struct Args {
     /// Survey on these hosts as well, reached by ssh, as alpha,beta
     #[arg(long, conflicts_with = "lab")]
     hosts: Option<String>,
-    /// For how long
-    #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
-    seconds: Duration,
-    /// Write a line of JSON for each pair of links, and for each thing that is odd
+    /// For how long [default: 3, and half a second for each node beyond 6]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// Write a line of JSON for each pair of links, for each pair of nodes that no cable joins, and
+    /// for each thing that is odd
     #[arg(long)]
     json: bool,
+    /// List each link of each cable in each direction, and all ways through other nodes
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
+    /// Draw nodes and cables into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Only tell the `weft links` that started this one what was found
     #[arg(long, hide = true)]
     report: bool,
@@ -57,6 +82,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(number))
 }
 
+/// How long a survey lasts of so many nodes.
+fn lasts(args: &Args, nodes: usize) -> Duration {
+    let more = nodes.saturating_sub(USUAL.1) as u32;
+    args.seconds.unwrap_or(USUAL.0 + FOR_EACH * more)
+}
+
 /// Surveys and shows what was found: exit status 0 if there is anybody, 1 if there is nobody.
 ///
 /// # Errors
@@ -66,8 +97,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let ended_by = [Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
     let signals = Signals::take(&ended_by).map_err(CliError::io("taking signals"))?;
     if args.report {
-        let report = survey(args, args.seconds, |_| came(&signals))?;
-        json_line(&NodeItem::from(&report));
+        report(args, &signals)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (nodes, interrupted) = match (&args.lab, &args.hosts) {
@@ -76,11 +106,19 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         (None, None) => here(args, &signals)?,
     };
     let view = View::new(&nodes);
-    let odd = odd::find(&view);
+    let graph = Graph::of(&view);
+    let far = far::find(&view, &graph);
+    let mut odd = apart::find(&view, &graph, &far);
+    odd.extend(odd::find(&view));
+    let roles = role::foretell(&view);
+    let found = Found { view: &view, graph: &graph, roles: &roles, far: &far, odd: &odd };
     if args.json {
-        view.json(&odd);
+        found.json();
     } else {
-        view.print(&odd);
+        found.print(args.all);
+    }
+    if let Some(path) = &args.svg {
+        crate::plot::write(path, &svg::draw(&found)).map_err(CliError::Bench)?;
     }
     if let Some(number) = interrupted {
         return Ok(ExitCode::from((128 + number) as u8));
@@ -92,24 +130,47 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Surveys here for another `weft links`, and tells it what was found.
+fn report(args: &Args, signals: &Signals) -> Result<(), CliError> {
+    let mut ended = false;
+    let report = survey(args, lasts(args, 1), |_| {
+        ended |= came(signals);
+        ended
+    })?;
+    let mut node = NodeItem::from(&report);
+    node.describe_media();
+    let tried = if ended { Ok(None) } else { trial::run(&mut node) };
+    json_line(&node);
+    match tried {
+        Ok(trial) => trial.into_iter().for_each(Trial::end),
+        Err(error) => eprintln!("weft: ways through other nodes were not tried: {error}"),
+    }
+    Ok(())
+}
+
 /// What was found, and the signal that ended it.
-type Found = (Vec<NodeItem>, Option<i32>);
+type Gathered = (Vec<NodeItem>, Option<i32>);
 
 /// Surveys on this machine only.
-fn here(args: &Args, signals: &Signals) -> Result<Found, CliError> {
-    let bar = Bar::new(args.seconds);
+fn here(args: &Args, signals: &Signals) -> Result<Gathered, CliError> {
+    let lasts = lasts(args, 1);
+    let bar = Bar::new(lasts);
     let mut signal = None;
-    let report = survey(args, args.seconds, |elapsed| {
+    let report = survey(args, lasts, |elapsed| {
         bar.show(elapsed);
         signal = signals.next().ok().flatten();
         signal.is_some()
     })?;
-    Ok((vec![NodeItem::from(&report)], signal))
+    let mut node = NodeItem::from(&report);
+    node.describe_media();
+    Ok((vec![node], signal))
 }
 
-fn on_lab(args: &Args, lab: &str, signals: &Signals) -> Result<Found, CliError> {
-    let mut ranks = Ranks::start(&Where::lab(lab)?, args.seconds, &[])?;
-    let bar = Bar::new(args.seconds);
+fn on_lab(args: &Args, lab: &str, signals: &Signals) -> Result<Gathered, CliError> {
+    let place = Where::lab(lab)?;
+    let lasts = lasts(args, place.ranks());
+    let mut ranks = Ranks::start(&place, lasts, &[])?;
+    let bar = Bar::new(lasts);
     let began = Instant::now();
     let mut signal = None;
     while !ranks.are_over() {
@@ -124,10 +185,10 @@ fn on_lab(args: &Args, lab: &str, signals: &Signals) -> Result<Found, CliError> 
 }
 
 /// Surveys on hosts and, at the same time, here.
-fn on_hosts(args: &Args, hosts: &str, signals: &Signals) -> Result<Found, CliError> {
+fn on_hosts(args: &Args, hosts: &str, signals: &Signals) -> Result<Gathered, CliError> {
     let place = Where::hosts(hosts)?;
     let ask = place.addresses();
-    let lasts = args.seconds + HOSTS_EXTRA;
+    let lasts = lasts(args, place.ranks() + 1) + HOSTS_EXTRA;
     let mut ranks = Ranks::start(&place, lasts, &ask)?;
     let bar = Bar::new(lasts);
     let mut signal = None;
@@ -142,7 +203,9 @@ fn on_hosts(args: &Args, hosts: &str, signals: &Signals) -> Result<Found, CliErr
         }
         ranks.are_over()
     });
-    let mut nodes = vec![NodeItem::from(&report)];
+    let mut node = NodeItem::from(&report);
+    node.describe_media();
+    let mut nodes = vec![node];
     nodes.append(&mut ranks.found(signal.is_some())?);
     Ok((nodes, signal))
 }

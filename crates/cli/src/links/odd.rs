@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weft_proto::rail::losses::is_too_much;
+
+use super::graph::interface;
 use super::view::{Edge, Node, View};
 
 /// A link is slow if it has less than this part of the bandwidth of the best beside it.
@@ -25,7 +28,7 @@ pub(super) fn find(view: &View) -> Vec<Odd> {
     let mut found = Vec::new();
     for (at, edge) in view.rows.iter().enumerate() {
         let checks = [one_way(view, edge), mtu(view, at, edge), long_frames(view, edge)];
-        let rest = [slow(view, edge), unmeasured(view, edge)];
+        let rest = [lossy(view, edge), slow(view, edge), unmeasured(view, edge)];
         for what in checks.into_iter().chain(rest).flatten() {
             let link = Some(edge.row.link.clone());
             found.push(Odd { row: Some(at), node: edge.from, link, what });
@@ -82,7 +85,14 @@ fn mtu(view: &View, at: usize, edge: &Edge) -> Option<String> {
 fn long_frames(view: &View, edge: &Edge) -> Option<String> {
     let row = &edge.row;
     let lost = row.train.is_some_and(|(sent, received)| sent > 0 && received == 0);
-    if !lost || row.rtt_us.is_none() {
+    // Where one frame in some gets lost, so do all that are sent in many pieces.
+    let same = |e: &&Edge| {
+        let ends = |e: &Edge| (e.from, e.row.peer.nonce, interface(&e.row.link).to_string());
+        ends(e) == ends(edge)
+    };
+    let some = |e: &Edge| e.row.train.is_some_and(|(_, received)| received > 0);
+    let lossy = || view.rows.iter().filter(same).any(|e| loses(e) && some(e));
+    if !lost || row.rtt_us.is_none() || lossy() {
         return None;
     }
     Some(format!(
@@ -92,6 +102,27 @@ fn long_frames(view: &View, edge: &Edge) -> Option<String> {
         end(view, edge.from, &row.link),
         end(view, row.peer.nonce, &row.peer_link)
     ))
+}
+
+/// Whether too many of its frames get lost.
+fn loses(edge: &Edge) -> bool {
+    let by_pieces = edge.row.link.starts_with("tso:");
+    let lost = |(sent, received): (u32, u32)| is_too_much(sent.saturating_sub(received), sent);
+    !by_pieces && edge.row.rtt_us.is_some() && edge.row.train.is_some_and(lost)
+}
+
+/// Some of its frames get lost, short ones as well.
+fn lossy(view: &View, edge: &Edge) -> Option<String> {
+    let nothing = edge.row.train.is_some_and(|(_, received)| received == 0);
+    (loses(edge) && !nothing).then(|| {
+        format!(
+            "lossy: {:.1} % of the frames from {} to {} get lost: is its plug in, its cable whole, \
+             or is one of the two too busy to take them?",
+            edge.row.loss() * 100.0,
+            end(view, edge.from, &edge.row.link),
+            view.label(edge.row.peer.nonce)
+        )
+    })
 }
 
 /// Much slower than a link of the same kind between the same nodes.
@@ -191,42 +222,9 @@ fn duplicates(view: &View) -> Vec<Odd> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::item::{LinkItem, NodeItem, RowItem, WhoItem};
+    use super::super::item::tests::{node, row, who};
+    use super::super::item::{NodeItem, RowItem, WhoItem};
     use super::*;
-
-    fn who(nonce: u64) -> WhoItem {
-        WhoItem { host: format!("node{nonce}"), node: 100 + nonce, nonce }
-    }
-
-    fn row(link: &str, peer: u64, mb_s: f64) -> RowItem {
-        RowItem {
-            link: link.into(),
-            mtu: 1500,
-            peer: who(peer),
-            peer_link: link.into(),
-            peer_mtu: 1500,
-            answers: true,
-            rtt_us: Some(Default::default()),
-            bandwidth_mb_s: Some(mb_s),
-            train: Some((100, 100)),
-        }
-    }
-
-    fn node(nonce: u64, rows: Vec<RowItem>) -> NodeItem {
-        let link = |name: &str| LinkItem {
-            name: name.into(),
-            interface: name.split(':').nth(1).unwrap_or("").into(),
-            up: true,
-        };
-        NodeItem {
-            who: who(nonce),
-            links: ["packet:a", "packet:b"].map(link).to_vec(),
-            unusable: Vec::new(),
-            rows,
-            others: Vec::new(),
-            duplicates: Vec::new(),
-        }
-    }
 
     fn both(peer: u64) -> Vec<RowItem> {
         vec![row("packet:a", peer, 1000.0), row("packet:b", peer, 900.0)]
@@ -267,6 +265,11 @@ mod tests {
         nodes[0].duplicates = vec![who(1), WhoItem { node: 101, ..who(2) }];
         let all = said(&nodes);
         assert!(all[0].contains("frames of 1500 bytes"), "{all:?}");
+        nodes[0].rows[0].train = Some((100, 90));
+        let lossy = said(&nodes);
+        assert!(lossy[0].starts_with("lossy: 10.0 % of the frames from packet:a"), "{lossy:?}");
+        nodes[0].rows[0].train = Some((100, 99));
+        assert!(!said(&nodes)[0].contains("lossy"), "one frame says nothing");
         assert!(all[1].contains("not measured: packet:b of node2"), "{all:?}");
         assert!(all[2].contains("node1 and node2") && all[2].contains("WEFT_NODE"), "{all:?}");
     }

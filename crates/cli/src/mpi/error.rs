@@ -100,8 +100,9 @@ pub enum MpiError {
     },
     /// Two nodes of a lab have no cable.
     #[error(
-        "node{0} and node{1} of the lab have no cable between them, which MPI programs need: use \
-         topology=switch or topology=mesh"
+        "node{0} and node{1} of the lab have no cable between them, and the MPI library's launcher \
+         does not find its way through others: `weft lab up --management` gives the lab a network \
+         for it; its own transport needs topology=switch or topology=mesh"
     )]
     NoCable(u32, u32),
     /// Ranks and hosts, or the lab.

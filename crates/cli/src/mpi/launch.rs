@@ -228,9 +228,14 @@ impl Launch<'_> {
         let used = ways.iter().zip(ranks).filter(|(_, n)| **n > 0);
         launcher.stand_in(command, self.agent_option());
         self.place(command, used.map(|(way, n)| (way.ip.to_string(), *n)));
+        if let Some((interface, _)) = lab.management(0)
+            && weft::env::text("WEFT_INTERFACES").is_none()
+        {
+            self.give(command, "WEFT_INTERFACES", &format!("!{interface}"));
+        }
         match self.install.brand {
             Brand::Mpich | Brand::Intel => {
-                if let Some((interface, _)) = lab.towards(0, 1) {
+                if let Some((interface, _)) = lab.management(0).or(lab.towards(0, 1)) {
                     command.args(["-iface", &interface]);
                 }
                 if self.install.brand == Brand::Intel {
@@ -260,9 +265,14 @@ impl Launch<'_> {
     }
 }
 
-/// How node 0 reaches each node; all must have cables to each other.
+/// How node 0 reaches each node: by the network besides, or else by cables, which all must have to
+/// each other.
 fn ways(lab: &Lab) -> Result<Vec<Way>, CliError> {
     let nodes = lab.nodes();
+    if let Some((_, hub)) = lab.management(0) {
+        let way = |node| Some(Way { ip: lab.management(node)?.1, hub });
+        return Ok((0..nodes).filter_map(way).collect());
+    }
     for a in 0..nodes {
         for b in a + 1..nodes {
             lab.towards(a, b).ok_or(MpiError::NoCable(a, b))?;

@@ -27,7 +27,7 @@ use crate::mpi::{
     Brand, Help, Hosts, Install, Launch, MpiError, Preload, Provider, Transport,
     collectives_by_weft, variables,
 };
-use crate::run::{Host, Map, hosts, open_lab, places, random_digits, seconds, way_to};
+use crate::run::{Host, Map, hosts, open_lab_as, places, random_digits, seconds, way_to};
 use board::Board;
 use errand::Errand;
 
@@ -254,7 +254,10 @@ fn stage(args: &Args) -> Result<Stage, CliError> {
         Ok((0..room.len()).map(of).collect())
     };
     if let Some(lab) = &args.lab {
-        let lab = open_lab(lab)?;
+        // Launchers do not find their way through other nodes, nor does the library's own
+        // transport.
+        let weft = matches!(args.transport, Transport::Weft);
+        let lab = open_lab_as(lab, |spec| spec.management |= weft && !spec.is_joined())?;
         let counts = count(&vec![None; lab.nodes() as usize])?;
         return Ok(Stage::Lab(lab, counts));
     }

@@ -116,7 +116,7 @@ const COLUMNS: usize = 2;
 
 /// Colours that stay apart for most kinds of colour blindness (Okabe and Ito). Curves beyond these
 /// have them once more, with hollow points.
-const COLOURS: [RGBColor; 8] = [
+pub const COLOURS: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),
     RGBColor(0, 158, 115),
@@ -132,7 +132,14 @@ const COLOURS: [RGBColor; 8] = [
 /// # Errors
 /// When the file cannot be written.
 pub fn svg(path: &Path, pictures: &[Picture]) -> Result<(), String> {
-    let text = render(pictures)?;
+    write(path, &render(pictures)?)
+}
+
+/// Writes a drawing into the file at `path`, and makes its folder.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(path: &Path, text: &str) -> Result<(), String> {
     if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|e| format!("make {}: {e}", parent.display()))?;
     }

@@ -120,8 +120,14 @@ pub fn run(args: &Args) -> Result<ExitCode, RunError> {
 
 /// The lab of that name, or a temporary one of that specification.
 pub(crate) fn open_lab(text: &str) -> Result<Lab, RunError> {
+    open_lab_as(text, |_| {})
+}
+
+/// The lab of that name, or a temporary one of that specification after `change`.
+pub(crate) fn open_lab_as(text: &str, change: impl Fn(&mut LabSpec)) -> Result<Lab, RunError> {
     if text.contains('=') {
-        let spec: LabSpec = text.parse()?;
+        let mut spec: LabSpec = text.parse()?;
+        change(&mut spec);
         return Ok(Lab::temporary(&spec, &Options::default())?);
     }
     Ok(Lab::find(text)?)

@@ -284,6 +284,10 @@ fn start(program: &Program, post: Post) -> io::Result<Member> {
     command.args(arguments);
     let out = || if post.piped { Stdio::piped() } else { Stdio::inherit() };
     command.stdout(out()).stderr(out()).stdin(post.input);
+    if std::env::var_os("WEFT_LOG").is_none() {
+        // The library's warnings are for the user, whatever the program does about logs.
+        command.env("WEFT_LOG", "warn");
+    }
     for (name, value) in &program.variables {
         command.env(name, value);
     }
@@ -295,10 +299,6 @@ fn start(program: &Program, post: Post) -> io::Result<Member> {
         ("MPI_LOCALNRANKS", post.local.1.to_string()),
     ];
     command.envs(numbers);
-    if std::env::var_os("WEFT_LOG").is_none() {
-        // The library's warnings are for the user, whatever the program does about logs.
-        command.env("WEFT_LOG", "warn");
-    }
     // A job inside another launcher's job is a job of its own.
     command.env_remove("PMI_PORT").env_remove("PMI_ID");
     let cpus = post.cpu.map(|cpu| {

@@ -4,6 +4,7 @@ mod barrier;
 mod collective;
 mod goodput;
 mod proto;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,8 @@ enum What {
     Collective(collective::CollectiveArgs),
     /// How much of a wire is used, by loss and round trip
     Goodput(goodput::GoodputArgs),
+    /// What delays of interrupts cost programs: fixed ones, the kernel's net_dim, and Weft's own
+    Tune(tune::TuneArgs),
 }
 
 /// Runs one simulation, or many.
@@ -40,5 +43,6 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         What::Barrier(args) => barrier::run(args),
         What::Collective(args) => collective::run(args),
         What::Goodput(args) => goodput::run(args),
+        What::Tune(args) => tune::run(args),
     }
 }

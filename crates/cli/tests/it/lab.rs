@@ -3,10 +3,10 @@
 use super::*;
 
 /// A lab of this test, taken down when the test ends, however it ends.
-struct Up(String);
+pub struct Up(pub String);
 
 impl Up {
-    fn new(test: &str, arguments: &[&str]) -> Option<Up> {
+    pub fn new(test: &str, arguments: &[&str]) -> Option<Up> {
         if !labs_work(test) {
             return None;
         }
@@ -18,13 +18,13 @@ impl Up {
         Some(up)
     }
 
-    fn exec(&self, node: &str, command: &[&str]) -> Output {
+    pub fn exec(&self, node: &str, command: &[&str]) -> Output {
         let mut all = vec!["lab", "exec", "--name", &self.0, node, "--"];
         all.extend_from_slice(command);
         weft(&all)
     }
 
-    fn record(&self) -> serde_json::Value {
+    pub fn record(&self) -> serde_json::Value {
         let list = weft(&["lab", "list", "--json"]);
         let lines = out(&list);
         let mut all = lines.lines().map(|l| serde_json::from_str(l).expect("a line of JSON"));
@@ -39,7 +39,7 @@ impl Drop for Up {
 }
 
 /// The interfaces of a node other than its loopback, and whether each has a carrier.
-fn interfaces(lab: &Up, node: &str) -> Vec<(String, u32)> {
+pub fn interfaces(lab: &Up, node: &str) -> Vec<(String, u32)> {
     let script = "for i in /sys/class/net/*; do echo $(basename $i) $(cat $i/mtu $i/carrier); done";
     let shown = lab.exec(node, &["sh", "-c", script]);
     let mut found = Vec::new();
@@ -51,7 +51,7 @@ fn interfaces(lab: &Up, node: &str) -> Vec<(String, u32)> {
     found
 }
 
-fn shape_has(test: &str, arguments: &[&str], counts: &[usize], mtu: u32) {
+pub fn shape_has(test: &str, arguments: &[&str], counts: &[usize], mtu: u32) {
     let Some(lab) = Up::new(test, arguments) else { return };
     for (node, &count) in counts.iter().enumerate() {
         let found = interfaces(&lab, &format!("node{node}"));
@@ -169,7 +169,7 @@ fn bad_usage_is_named() {
         (&["lab", "up", "--nodes", "0"][..], "1 to 256"),
         (&["lab", "up", "--mtu", "99"], "1280"),
         (&["lab", "up", "--name", "../x"], "letters"),
-        (&["lab", "up", "--topology", "star"], "mesh"),
+        (&["lab", "up", "--topology", "torus"], "mesh"),
         (&["lab", "down", "--name", "never-made"], "no lab never-made"),
     ] {
         let output = weft(arguments);

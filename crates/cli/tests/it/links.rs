@@ -1,5 +1,7 @@
 //! `weft links`: on labs, whose nodes find each other and nobody else.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 fn lines(output: &Output) -> Vec<serde_json::Value> {
@@ -36,16 +38,121 @@ fn two_nodes_are_found_over_both_cables() {
     }
 }
 
+/// The lines of two nodes that no cable joins.
+fn far(lines: &[serde_json::Value], from: &str, to: &str) -> Vec<serde_json::Value> {
+    let is = |l: &&serde_json::Value| l["from"] == from && l["to"] == to && l["link"].is_null();
+    lines.iter().filter(is).cloned().collect()
+}
+
+/// The nodes between, way by way.
+fn through(line: &serde_json::Value) -> BTreeSet<String> {
+    let ways = line["ways"].as_array().map_or(&[][..], Vec::as_slice);
+    ways.iter().map(|way| way["through"].to_string()).collect()
+}
+
+/// Surveys a lab until all ways are found: on a busy machine one may come late.
+fn until(spec: &str, are_found: impl Fn(&[serde_json::Value]) -> bool) -> Vec<serde_json::Value> {
+    let mut all = Vec::new();
+    for _ in 0..6 {
+        let (ways, other) = on_lab(spec);
+        all = [ways, other].concat();
+        if are_found(&all) {
+            break;
+        }
+    }
+    all
+}
+
 #[test]
-fn a_chain_has_no_way_between_its_ends() {
+fn the_ends_of_a_chain_reach_each_other_through_all_others() {
     if !labs_work("links-chain") {
         return;
     }
-    let (ways, other) = on_lab("nodes=3,topology=chain");
-    let has = |from: &str, to: &str| ways.iter().any(|w| w["from"] == from && w["to"] == to);
-    assert!(has("node0", "node1") && has("node1", "node0") && has("node2", "node1"), "{ways:?}");
-    assert!(!has("node0", "node2") && !has("node2", "node0"), "{ways:?}");
-    assert!(other.is_empty(), "{other:?}");
+    let all = until("nodes=4,topology=chain", |all| {
+        far(all, "node0", "node3").iter().all(|line| line["hops"] == 2)
+    });
+    let has = |from: &str, to: &str| all.iter().any(|w| w["from"] == from && w["to"] == to);
+    assert!(has("node0", "node1") && has("node1", "node0") && has("node2", "node1"), "{all:?}");
+    let (there, back) = (far(&all, "node0", "node3"), far(&all, "node3", "node0"));
+    assert_eq!((there.len(), back.len()), (1, 1), "{all:?}");
+    assert_eq!((&there[0]["hops"], &there[0]["answers"]), (&2.into(), &true.into()), "{there:?}");
+    assert!(there[0]["rtt_us"]["p50"].as_f64().is_some_and(|us| us > 0.0), "{there:?}");
+    assert!(there[0]["bandwidth_mb_s"].as_f64().is_some_and(|v| v > 0.0), "{there:?}");
+    assert!(through(&there[0]).contains("[\"node1\",\"node2\"]"), "{there:?}");
+    assert!(through(&back[0]).contains("[\"node2\",\"node1\"]"), "{back:?}");
+    assert!(far(&all, "node0", "node1").is_empty(), "a cable joins these");
+}
+
+#[test]
+fn opposite_nodes_of_a_ring_have_two_ways_and_a_picture_shows_all() {
+    if !labs_work("links-ring") {
+        return;
+    }
+    let both = ["[\"node1\"]", "[\"node3\"]"].map(String::from).into();
+    let all = until("nodes=4,topology=ring", |all| {
+        far(all, "node0", "node2").iter().all(|line| through(line) == both)
+    });
+    let across = far(&all, "node0", "node2");
+    assert_eq!((across.len(), &across[0]["hops"]), (1, &1.into()), "{across:?}");
+    assert_eq!(through(&across[0]), both, "{across:?}");
+    let folder = std::env::temp_dir().join(format!("weft-links-{}", std::process::id()));
+    let file = folder.join("cables.svg");
+    let path = file.display().to_string();
+    let output = weft(&["links", "--lab", "nodes=4,topology=ring", "--svg", &path]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let picture = std::fs::read_to_string(&file);
+    let _ = std::fs::remove_dir_all(&folder);
+    let picture = picture.expect("the file was made");
+    for word in ["node0", "node3", "node0 to1a to node1 to0a", "4 nodes, 4 cables", "</svg>"] {
+        assert!(picture.contains(word), "{word}: {picture}");
+    }
+}
+
+#[test]
+fn who_is_reached_by_nobody_is_named_and_so_is_who_hands_nothing_on() {
+    if !labs_work("links-apart") {
+        return;
+    }
+    let (_, other) = on_lab("topology=cables=node0+node1;node1+node2;node3+switch0");
+    let said = |line: &serde_json::Value| line["odd"][0].as_str().unwrap_or("").to_string();
+    let apart = other.iter().find(|line| line["from"] == "node3" && line["link"].is_null());
+    let apart = apart.map(said).unwrap_or_default();
+    assert!(apart.starts_with("node3 is reached by nobody else"), "{other:?}");
+    assert!(apart.contains("node0, node1 and node2"), "{apart}");
+
+    let output = Command::new(WEFT)
+        .args(["links", "--json", "--lab", "nodes=3,topology=chain"])
+        .env("WEFT_RELAY", "off")
+        .output()
+        .expect("weft starts");
+    let all = lines(&output);
+    let across = far(&all, "node0", "node2");
+    assert_eq!((&across[0]["hops"], &across[0]["answers"]), (&().into(), &false.into()));
+    let cause = "no way between node0 and node2: node1 hands nothing on because of this: ";
+    let is_it = |text: &str| text.starts_with(cause) && text.contains("WEFT_RELAY=off");
+    assert!(all.iter().any(|line| is_it(&said(line))), "{all:?}");
+}
+
+#[test]
+fn a_cable_that_is_much_longer_is_for_where_nothing_else_reaches() {
+    if !labs_work("links-long") {
+        return;
+    }
+    let (ways, _) = on_lab("topology=cables=node0+node1+delay=20ms;node0+node1");
+    let of = |interface: &str| {
+        let is = |w: &&serde_json::Value| {
+            w["from"] == "node0" && w["link"].as_str().is_some_and(|l| l.ends_with(interface))
+        };
+        ways.iter().filter(is).cloned().collect::<Vec<_>>()
+    };
+    for way in of("to1a") {
+        assert_eq!((&way["spare"], &way["bulk"]), (&true.into(), &false.into()), "{way}");
+        let why = way["why"].as_str().unwrap_or("");
+        assert!(why.contains(" ms is more than 4 x ") && why.ends_with("+ 0.4 ms"), "{way}");
+    }
+    let near = of("to1b");
+    assert!(near.iter().any(|w| w["small"] == true) && near.iter().any(|w| w["bulk"] == true));
+    assert!(near.iter().all(|w| w["spare"] == false), "{near:?}");
 }
 
 /// Runs a script on a node of a lab of its own, as the shell's variable `weft` the command.

@@ -25,7 +25,7 @@ fn info_shows_devices_and_links() {
     let Some(output) = on_node("info", &format!("{WEFT} info --json")) else { return };
     let items = lines(&output);
     let usable = |name: &str| items.iter().find(|i| i["name"] == name).map(|i| i["usable"] == true);
-    for name in ["shm", "ether", "composite", "packet:to1a", "udp:to1a", "packet:to1b"] {
+    for name in ["shm", "ether", "composite", "packet:to1a", "udp:to1a", "packet:to1b", "ways"] {
         assert_eq!(usable(name), Some(true), "{name}: {items:?}");
     }
     assert!(out(&weft(&["info"])).contains("composite"));

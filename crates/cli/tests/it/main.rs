@@ -8,7 +8,9 @@ mod links;
 mod look;
 mod plots;
 mod run;
+mod shapes;
 mod sim;
+mod tune;
 
 use std::path::Path;
 use std::process::{Command, Output};

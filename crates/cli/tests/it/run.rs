@@ -206,9 +206,11 @@ fn kill_9_leaves_nothing_behind() {
 fn fake_ssh() -> String {
     let path = std::env::temp_dir().join(format!("weft-fake-ssh-{}", std::process::id()));
     let script = "#!/bin/sh\nhost=$1; shift\n[ $host = nowhere ] && exit 255\nexec \"$@\"\n";
-    std::fs::write(&path, script).expect("a script");
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    // Written by a process of its own: a child of another test that holds the file open for writing
+    // until its `exec` would make its start fail ("Text file busy").
+    let write = "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"";
+    let done = Command::new("sh").args(["-c", write, "sh", script]).arg(&path).status();
+    assert!(done.is_ok_and(|status| status.success()), "a program");
     path.to_string_lossy().into_owned()
 }
 

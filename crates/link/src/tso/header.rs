@@ -17,8 +17,10 @@
 //! | TCP sequence number | where in the frame this piece begins |
 //! | TCP acknowledgement number | the frame's number: pieces of two frames are never joined |
 
+pub(super) use crate::packet::FRAME_MAX;
 use weft_sys::net::Condition;
 use weft_sys::packet::ETHERNET_HEADER_LEN;
+use weft_sys::relay::Mark;
 use weft_sys::tso::{OFFLOAD_LEN, Offload};
 use weft_wire::{GROUP_OFFSET, JOB_OFFSET, PORT_OFFSET};
 
@@ -43,8 +45,6 @@ pub(super) const TCP_HEADER_LEN: usize = 20;
 pub(super) const HEADERS: usize = ETHERNET_HEADER_LEN + IP_HEADER_LEN + TCP_HEADER_LEN;
 /// Bytes before a Weft frame: the offload header, which stays on this node, and those on the wire.
 pub(super) const HEADROOM: usize = OFFLOAD_LEN + HEADERS;
-/// The most bytes of a frame: it takes 64 KiB of a ring, with its headers and the kernel's.
-pub(super) const FRAME_MAX: usize = 65_000;
 
 /// What is the same for all frames of a link.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,8 @@ pub(super) struct Sender {
     pub port: u16,
     /// Bytes of a piece.
     pub piece: u16,
+    /// Whether the kernel cuts frames, and not the NIC.
+    pub in_software: bool,
 }
 
 impl Sender {
@@ -64,7 +66,7 @@ impl Sender {
         let cut = len > usize::from(self.piece);
         let segment = if cut { self.piece } else { 0 };
         let (headers, tcp_start) = (HEADERS as u16, TCP as u16);
-        Offload { headers, segment, tcp_start }.write(offload);
+        Offload { headers, segment, tcp_start, in_software: self.in_software }.write(offload);
         head[0..6].copy_from_slice(&to);
         head[6..12].copy_from_slice(&self.mac);
         head[12..14].copy_from_slice(&[0x86, 0xdd]);
@@ -178,12 +180,23 @@ pub(super) fn conditions(wanted: &Wanted) -> Vec<Condition> {
     all
 }
 
+/// What all frames of a job have that tso links send, from the Ethernet header on.
+pub(crate) fn marks(job: u32) -> Vec<Mark> {
+    let mark = |at, bytes: &[u8]| Mark { at, bytes: bytes.to_vec() };
+    vec![
+        mark(ETHERNET_HEADER_LEN - 2, &[0x86, 0xdd]),
+        mark(IPV6 + 6, &[TCP_NUMBER, HOP_LIMIT]),
+        mark(TARGET, &MARK),
+        mark(TARGET + 12, &job.to_le_bytes()),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::LinkOptions;
 
-    const SENDER: Sender = Sender { mac: [2; 6], port: 7, piece: 1440 };
+    const SENDER: Sender = Sender { mac: [2; 6], port: 7, piece: 1440, in_software: false };
 
     /// A frame of `len` bytes for port 9 of job 5, with all its headers.
     fn frame(len: usize) -> Vec<u8> {
@@ -208,6 +221,18 @@ mod tests {
     }
 
     #[test]
+    fn who_cuts_a_frame_is_not_on_the_wire() {
+        let hard = frame(3000);
+        let mut soft = hard.clone();
+        Sender { in_software: true, ..SENDER }.write([4; 6], 3, &mut soft);
+        assert_ne!(hard[..OFFLOAD_LEN], soft[..OFFLOAD_LEN]);
+        assert_eq!(hard[OFFLOAD_LEN..], soft[OFFLOAD_LEN..]);
+        let (hard, mut soft) = (frame(8), frame(8));
+        Sender { in_software: true, ..SENDER }.write([4; 6], 3, &mut soft);
+        assert_eq!(hard, soft, "what is short is not cut");
+    }
+
+    #[test]
     fn the_filter_lets_through_what_is_for_this_process() {
         let frame = frame(3000);
         let sees = |port, job| {
@@ -217,6 +242,14 @@ mod tests {
         };
         assert!(sees(9, Some(5)) && sees(9, None));
         assert!(!sees(8, Some(5)) && !sees(9, Some(6)));
+    }
+
+    #[test]
+    fn what_is_written_has_the_marks_of_its_job() {
+        let frame = &frame(3000)[OFFLOAD_LEN..];
+        let has = |mark: &Mark| frame[mark.at..].starts_with(&mark.bytes);
+        assert!(marks(5).iter().all(has));
+        assert!(!marks(6).iter().all(has));
     }
 
     #[test]

@@ -12,18 +12,20 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_sys::buf::Buf;
-use weft_sys::net::{Interface, errno};
+use weft_sys::net::{self, Interface, errno};
 use weft_sys::packet::FrameSender;
 use weft_sys::tso::{TsoConfig, TsoSocket};
 use weft_wire::{Burst, LinkAddr};
 
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice, add_tail};
 use crate::options::{LinkOptions, Wanted};
-use crate::packet::{EVERYONE, at_most_wire_speed, check_length, count_sent, foreign};
+use crate::packet::{EVERYONE, check_length, count_sent, foreign, wire_speed};
 use crate::state::StateWatch;
 use crate::{LinkError, error};
 use header::{FRAME_MAX, HEADERS, HEADROOM, IP_HEADER_LEN, Piece, Sender, TCP_HEADER_LEN};
 use join::Join;
+
+pub(crate) use header::marks;
 
 /// The most pieces of a frame.
 const PIECES_MAX: usize = 64;
@@ -107,7 +109,7 @@ impl TsoLink {
         let long = socket(SHORT_BYTES, HEADERS + FRAME_MAX, LONG_FRAMES)?;
         let watch = StateWatch::new(&interface.name)
             .map_err(|cause| LinkError::from_io(&interface.name, "watching its state", cause))?;
-        let piece = interface.mtu.saturating_sub(IP_HEADER_LEN + TCP_HEADER_LEN).min(FRAME_MAX);
+        let piece = piece_in(interface.mtu);
         let mtu = piece * (FRAME_MAX / piece.max(1)).min(PIECES_MAX);
         let info = LinkInfo {
             name: format!("tso:{}", interface.name),
@@ -120,6 +122,8 @@ impl TsoLink {
             max_burst: HEADROOM + mtu,
             max_frames: 1,
             pieces: mtu.div_ceil(piece.max(1)),
+            waiting: LONG_FRAMES,
+            cuts: true,
             gathers: true,
             costs: costs(interface),
             integrity: true,
@@ -131,7 +135,7 @@ impl TsoLink {
             info,
             watch,
             wanted,
-            sender: Sender { mac, port: options.port, piece: piece as u16 },
+            sender: Sender { mac, port: options.port, piece: piece as u16, in_software: false },
             number: 0,
             current: Current::None,
             join: Join::default(),
@@ -173,6 +177,16 @@ impl TsoLink {
         Ok(false)
     }
 
+    /// The interface takes shorter frames than when the link was opened: long ones are cut to what
+    /// it takes now.
+    #[cold]
+    fn shorten(&mut self) {
+        if let Ok(Some(now)) = net::interface(&self.info.interface) {
+            let piece = piece_in(now.mtu).clamp(1, usize::from(self.sender.piece));
+            self.sender.piece = piece as u16;
+        }
+    }
+
     /// Sorts out why the kernel did not take a frame.
     #[cold]
     fn refused(&mut self, cause: io::Error) -> Result<(), LinkError> {
@@ -186,6 +200,11 @@ impl TsoLink {
         }
         Ok(())
     }
+}
+
+/// Bytes of a frame that fit in one of the wire's of so many.
+fn piece_in(mtu: usize) -> usize {
+    mtu.saturating_sub(IP_HEADER_LEN + TCP_HEADER_LEN).min(FRAME_MAX)
 }
 
 /// A tso link's voice.
@@ -204,14 +223,15 @@ impl Voice for TsoVoice {
     }
 }
 
-/// What a tso link costs; from measurements on a virtual machine, bounded by the NIC's speed. What
-/// fits in one frame of a packet link goes quicker there; what does not goes here.
+/// What a tso link costs; from measurements on a virtual machine. What fits in one frame of a
+/// packet link goes quicker there; what does not goes here.
 fn costs(interface: &Interface) -> Costs {
     Costs {
         send_ns: 1_500,
         receive_ns: 300,
         latency_ns: 2_250,
-        bytes_per_s: at_most_wire_speed(interface, 8_000_000_000),
+        bytes_per_s: 8_000_000_000,
+        wire_bytes_per_s: wire_speed(interface),
     }
 }
 
@@ -243,8 +263,13 @@ impl Link for TsoLink {
             }
         }
         count_sent(&mut self.counters, burst, taken);
-        if let Some(error) = error {
-            self.refused(error)?;
+        match error {
+            Some(error) if error::is_too_long(&error) => {
+                self.shorten();
+                return Ok(burst.count());
+            }
+            Some(error) => self.refused(error)?,
+            None => {}
         }
         Ok(taken)
     }
@@ -272,6 +297,10 @@ impl Link for TsoLink {
                 count_sent(&mut self.counters, burst, usize::from(sent.is_ok()));
                 return match sent {
                     Ok(()) => Ok(1),
+                    Err(error) if error::is_too_long(&error) => {
+                        self.shorten();
+                        Ok(1)
+                    }
                     Err(error) => self.refused(error).map(|()| 0),
                 };
             }
@@ -322,6 +351,10 @@ impl Link for TsoLink {
 
     fn watch(&self, each: &mut dyn FnMut(BorrowedFd<'_>)) {
         self.sockets.iter().for_each(|socket| each(socket.as_fd()));
+    }
+
+    fn cut_in_software(&mut self) {
+        self.sender.in_software = true;
     }
 
     fn voice(&self) -> Option<Box<dyn Voice>> {

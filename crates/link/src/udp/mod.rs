@@ -18,9 +18,10 @@ use weft_sys::udp::{RECEIVE_MAX, SEGMENTS_MAX, SEND_MAX, UDP_HEADER_LEN, UdpConf
 use weft_wire::{Burst, LinkAddr, whole_len};
 
 use crate::LinkError;
+use crate::error::is_too_long;
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
 use crate::options::{LinkOptions, Wanted};
-use crate::packet::{at_most_wire_speed, check_length, count_sent, foreign};
+use crate::packet::{check_length, count_sent, foreign, wire_speed};
 use crate::state::StateWatch;
 use line::Line;
 use merging::Merging;
@@ -33,6 +34,8 @@ pub const EVERYONE_V6: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x5745, 0
 /// Bytes asked for as receive buffer: what comes in 10 ms at 100 Gbit/s does not fit anywhere;
 /// this holds 64 bursts.
 const RECEIVE_BUFFER: usize = 8 << 20;
+/// What the kernel reckons for a datagram in that buffer beyond its bytes, about.
+const KERNEL_BYTES: usize = 1024;
 /// Bytes asked for as send buffer.
 const SEND_BUFFER: usize = 2 << 20;
 /// A smaller receive buffer than this loses frames under load, and is worth telling the user.
@@ -152,7 +155,7 @@ impl UdpLink {
             socket,
             line,
             group,
-            info: describe(interface, own, everyone),
+            info: describe(interface, own, everyone, receive_buffer),
             own,
             watch,
             receive_buffer,
@@ -293,7 +296,8 @@ impl UdpLink {
             Some(line) if line.serves(to) => (&line.socket, None),
             _ => (&self.socket, Some(to)),
         };
-        if count == 1 || self.segmentation {
+        let cut = self.segmentation;
+        if count == 1 || cut {
             self.counters.send_calls += 1;
             let mut done = socket.send(to, burst.bytes(), stride);
             if done.as_ref().is_err_and(is_refused) {
@@ -311,6 +315,8 @@ impl UdpLink {
         }
         let sent = socket.send_many(to, burst.bytes(), stride);
         self.counters.send_calls += sent.calls as u64;
+        // Then it was the length that could not be cut to, and not the cutting.
+        self.segmentation |= cut && sent.error.as_ref().is_some_and(is_too_long);
         (sent.frames, sent.error)
     }
 }
@@ -359,7 +365,12 @@ fn everyone_addr(interface: &Interface, own: &SocketAddr, options: &LinkOptions)
     }
 }
 
-fn describe(interface: &Interface, own: SocketAddr, everyone: Option<LinkAddr>) -> LinkInfo {
+fn describe(
+    interface: &Interface,
+    own: SocketAddr,
+    everyone: Option<LinkAddr>,
+    receive_buffer: usize,
+) -> LinkInfo {
     let ip_header = if own.is_ipv4() { 20 } else { 40 };
     let mtu = interface.mtu.saturating_sub(ip_header + UDP_HEADER_LEN).min(SEND_MAX);
     LinkInfo {
@@ -373,12 +384,16 @@ fn describe(interface: &Interface, own: SocketAddr, everyone: Option<LinkAddr>) 
         max_burst: SEND_MAX,
         max_frames: SEGMENTS_MAX,
         pieces: 1,
+        // A peer is likely to have been granted as much.
+        waiting: receive_buffer / (mtu + KERNEL_BYTES),
+        cuts: false,
         gathers: false,
         costs: Costs {
             send_ns: 1_800,
             receive_ns: 300,
             latency_ns: 5_500,
-            bytes_per_s: at_most_wire_speed(interface, 5_600_000_000),
+            bytes_per_s: 5_600_000_000,
+            wire_bytes_per_s: wire_speed(interface),
         },
         integrity: true,
         free_poll: false,
@@ -413,6 +428,7 @@ impl Link for UdpLink {
         count_sent(&mut self.counters, burst, taken);
         match error.map(|e| (e.kind(), e)) {
             None | Some((io::ErrorKind::WouldBlock, _)) => {}
+            Some((_, error)) if is_too_long(&error) => return Ok(burst.count()),
             // No room, no way to this peer, a firewall: frames are lost, as on a wire. Only an
             // interface that is down makes the link unusable.
             Some((_, error)) => {

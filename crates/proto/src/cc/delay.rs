@@ -3,7 +3,8 @@
 //! The queue in the network shows in the round trip before it overflows (Vegas, TIMELY, Swift,
 //! Copa). Once per round trip, the least round trip of that round is compared with the least ever:
 //! the difference is the standing queue, free of the noise of single samples. The window grows
-//! while the queue is short and shrinks in proportion to how much it is too long.
+//! while the queue is short and shrinks in proportion to how much it is too long. What is too long
+//! grows with how much round trips differ by themselves.
 //!
 //! Loss alone says little: on a cable a frame is lost by chance, and a window that halves for it
 //! collapses at one lost frame in a hundred. So loss counts only together with a queue, or when so
@@ -18,6 +19,8 @@ use crate::time::Instant;
 /// Queueing delay that is aimed at, beyond a quarter of the empty path's round trip, ns. 50 us is a
 /// third of what a 128 KiB buffer holds at 10 Gbit/s, and enough to keep a virtual cable busy.
 const TARGET_NS: u64 = 50_000;
+/// The most that the target grows by because round trips differ, ns.
+const WANDER_MAX_NS: u64 = 20_000_000;
 /// More than this share lost, in 1/1024, is no chance: an eighth. A bad cable or radio stays below
 /// it, and a full buffer that loses less is as good as full.
 const LOSS_LIMIT: u64 = 128;
@@ -29,6 +32,8 @@ const LOSS_LEAST: u64 = 4;
 const BASE_LIFE_NS: u64 = 10_000_000_000;
 /// The most bytes that the window grows to because frames are longer than was known.
 const GROWN_MAX: u64 = 256 << 10;
+/// Bytes of a round that tell how many arrive in a second.
+const RATE_LEAST: u64 = 16 << 10;
 /// The largest window, bytes: twice what the fastest path here has ever had on the way.
 const WINDOW_MAX: u64 = 4 << 20;
 
@@ -43,8 +48,13 @@ pub(super) struct Delay {
     base: [u64; 2],
     base_since: Instant,
     round: Round,
+    /// The queues of the last rounds, ns: their mean, and how much they differ from it.
+    usual: u64,
+    deviation: u64,
     /// Bytes arrived and lost lately.
     lately: [u64; 2],
+    /// The most bytes per second of the last rounds; zero: not known.
+    rate: u64,
     /// The window before the last silence.
     before_silence: Option<(u64, u64)>,
 }
@@ -57,6 +67,10 @@ struct Round {
     acked: u64,
     lost: u64,
     limited: bool,
+    /// Bytes that were on the way when it began, as far as they are acknowledged, and when the last
+    /// of them were.
+    before: u64,
+    last: Instant,
 }
 
 impl Delay {
@@ -69,7 +83,10 @@ impl Delay {
             base: [u64::MAX; 2],
             base_since: Instant(0),
             round: Round { least_rtt: u64::MAX, ..Round::default() },
+            usual: 0,
+            deviation: 0,
             lately: [0; 2],
+            rate: 0,
             before_silence: None,
         }
     }
@@ -84,6 +101,17 @@ impl Delay {
 
     fn base(&self) -> u64 {
         self.base[0].min(self.base[1])
+    }
+
+    /// What was on the way when a round began has arrived until its last acknowledgement came.
+    /// Where that was little it tells nothing; and where acknowledgements lay at the other end, and
+    /// came together, it was not faster than a round trip.
+    fn learn_rate(&mut self, round: &Round) {
+        let took = round.last.since(round.start).max(round.least_rtt).max(1);
+        if round.least_rtt != u64::MAX && round.before >= RATE_LEAST {
+            let rate = u128::from(round.before) * 1_000_000_000 / u128::from(took);
+            self.rate = (rate as u64).max(self.rate - self.rate / 4);
+        }
     }
 
     /// Whether losses are too many to be chance.
@@ -102,6 +130,7 @@ impl Delay {
     fn end_round(&mut self, now: Instant) {
         let round = std::mem::take(&mut self.round);
         self.round = Round { start: now, least_rtt: u64::MAX, ..Round::default() };
+        self.learn_rate(&round);
         let base = self.base();
         if round.least_rtt == u64::MAX || base == u64::MAX {
             // Peers that compute between their looks tell nothing of the round trip: a little more
@@ -112,11 +141,12 @@ impl Delay {
             return;
         }
         let queue = round.least_rtt.saturating_sub(base);
-        let target = base / 4 + TARGET_NS;
+        let target = base / 4 + TARGET_NS + self.wander(queue);
         let lossy = round.lost > 0 && (queue > target / 2 || self.is_lossy());
         let starting = self.window < self.threshold;
         if lossy {
             self.shrink(self.window * 7 / 10);
+            self.deviation = 0;
             // The losses have had their effect; the next rounds tell whether it was enough.
             self.lately = [0; 2];
         } else if queue > target {
@@ -131,6 +161,17 @@ impl Delay {
         }
     }
 
+    /// How much the queue differs from round to round; takes one more into account. No queue that
+    /// is shorter can be told from none, and it takes one as long to keep the path busy: ends that
+    /// wait for a processor now and then, or are interrupted rarely, answer late by milliseconds.
+    /// Mean and deviation as in RFC 6298, but three times the deviation and not four: with four the
+    /// queue swings by what its own swings allow.
+    fn wander(&mut self, queue: u64) -> u64 {
+        self.deviation = (7 * self.deviation + queue.abs_diff(self.usual)) / 8;
+        self.usual = (7 * self.usual + queue) / 8;
+        (3 * self.deviation).min(WANDER_MAX_NS)
+    }
+
     fn shrink(&mut self, to: u64) {
         self.window = to.max(self.mtu);
         self.threshold = self.window;
@@ -140,6 +181,10 @@ impl Delay {
 impl Congestion for Delay {
     fn window(&self) -> u64 {
         self.window
+    }
+
+    fn rate(&self) -> Option<u64> {
+        (self.rate > 0).then_some(self.rate)
     }
 
     fn on_ack(&mut self, ack: &AckInfo) {
@@ -152,6 +197,9 @@ impl Congestion for Delay {
         }
         if ack.sent_at >= self.round.start {
             self.end_round(ack.now);
+        } else {
+            self.round.before += ack.bytes;
+            self.round.last = ack.now;
         }
     }
 
@@ -212,7 +260,7 @@ mod tests {
         rounds(&mut cc, &mut now, 5, 20_000, 0);
         let grown = cc.window();
         assert!(grown > 20 * 24_000, "slow start doubles: {grown}");
-        rounds(&mut cc, &mut now, 20, 500_000, 0);
+        rounds(&mut cc, &mut now, 60, 500_000, 0);
         assert!(cc.window() < grown / 20, "{} of {grown}", cc.window());
         rounds(&mut cc, &mut now, 200, 500_000, 0);
         assert_eq!(cc.window(), 1500, "down to one frame");
@@ -225,6 +273,29 @@ mod tests {
         assert_eq!(cc.window(), WINDOW_MAX);
         rounds(&mut cc, &mut now, 50, 20_000, 300);
         assert!(cc.window() < WINDOW_MAX / 4, "{}", cc.window());
+    }
+
+    #[test]
+    fn round_trips_that_differ_by_themselves_do_not_shrink_the_window() {
+        let (mut cc, mut now) = (Delay::new(1500, 16), 0);
+        rounds(&mut cc, &mut now, 5, 300_000, 0);
+        // Ends that are interrupted rarely, or wait for a processor, answer late by milliseconds.
+        for late in [4_000_000, 0, 7_000_000, 500_000, 2_000_000, 9_000_000, 100_000].repeat(40) {
+            rounds(&mut cc, &mut now, 1, 300_000 + late, 0);
+        }
+        assert!(cc.window() > 256 << 10, "{}", cc.window());
+    }
+
+    #[test]
+    fn a_queue_of_its_own_making_stays_short() {
+        // A wire of 1 Gbit/s and 50 us: what is on the way beyond 6 KB is a queue.
+        let (mut cc, mut now, mut longest) = (Delay::new(1500, 16), 0, 0);
+        for round in 0..2_000 {
+            let rtt = 50_000u64.max(cc.window() * 8);
+            rounds(&mut cc, &mut now, 1, rtt, 0);
+            longest = longest.max(if round > 200 { rtt } else { 0 });
+        }
+        assert!(longest < 400_000, "{longest} ns");
     }
 
     #[test]

@@ -20,6 +20,10 @@ impl Congestion for Fixed {
         self.bytes
     }
 
+    fn rate(&self) -> Option<u64> {
+        None
+    }
+
     fn on_ack(&mut self, _: &AckInfo) {}
 
     fn on_loss(&mut self, _: Instant, _: u64) {}

@@ -28,6 +28,9 @@ pub trait Congestion: Send + Debug {
     /// Bytes that may be on the way. One frame may always be.
     fn window(&self) -> u64;
 
+    /// Bytes per second that have lately arrived while many were on the way, where that is known.
+    fn rate(&self) -> Option<u64>;
+
     /// Bytes have arrived.
     fn on_ack(&mut self, ack: &AckInfo);
 

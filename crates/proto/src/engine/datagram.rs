@@ -8,8 +8,9 @@ use weft_wire::{
 use super::Engine;
 use super::hub::Hub;
 use super::row::{datagram_path, fill_row, short_path, wires};
-use crate::event::{Cause, Row, SendError};
+use crate::event::{Cause, PathState, Row, SendError};
 use crate::peer::{State, bit};
+use crate::rail::Path;
 use crate::time::Instant;
 
 /// Whether a frame is for all members of a group: for whoever hears it and has the job's key.
@@ -60,7 +61,7 @@ impl Engine {
         let carries = |peer: &PeerId| {
             let peer = self.peers.get(peer.index())?.as_ref()?;
             let path = peer.paths.iter().find(|path| path.link == link)?;
-            let sound = path.takes_words() && !path.suspect && !path.rest.is_on();
+            let sound = path.takes_words() && path.is_sound() && !path.rest.is_on();
             (sound && peer.hearing.over() & bit(link) != 0).then_some(path.mtu)
         };
         let least =
@@ -214,10 +215,29 @@ impl Engine {
         peer.map_or(0, |peer| wires(&peer.paths, &self.hub).1)
     }
 
-    /// Whether `peer` has said that it hears what is sent to everyone over `link`.
+    /// What leads to `peer` now, of what works.
+    pub fn paths(&self, peer: PeerId) -> Vec<PathState> {
+        let Some(Some(peer)) = self.peers.get(peer.index()) else { return Vec::new() };
+        let between = |path: &Path| self.hub.ways.between(path.link, &path.to, path.hops);
+        let state = |path: &Path| PathState {
+            link: path.link,
+            hops: path.hops,
+            between: between(path).map_or(Vec::new(), <[u64]>::to_vec),
+            small: path.prompt,
+            bulk: path.bulk,
+            spare: path.spare,
+            rtt_ns: path.sender.rtt.least,
+        };
+        peer.paths.iter().filter(|path| path.up && !path.suspect).map(state).collect()
+    }
+
+    /// Whether `peer` has said that it hears what is sent to everyone over `link`, and is not
+    /// reached better by others.
     #[inline]
     pub fn hears(&self, peer: PeerId, link: LinkId) -> bool {
-        matches!(self.peers.get(peer.index()), Some(Some(p)) if p.hearing.over() & bit(link) != 0)
+        let Some(Some(peer)) = self.peers.get(peer.index()) else { return false };
+        let is_spare = || peer.paths.iter().any(|path| path.link == link && path.spare);
+        peer.hearing.over() & bit(link) != 0 && !is_spare()
     }
 
     /// Makes `burst` the datagrams of `row` from number `at` on, as many as fit, for all who hear

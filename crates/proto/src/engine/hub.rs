@@ -13,6 +13,7 @@ use crate::msg::transfer::{Pieces, Pull, Transfer};
 use crate::peer::Lone;
 use crate::rail::{Link, Ways};
 use crate::reliable::Content;
+use crate::route::Routes;
 use crate::slab::Slab;
 use crate::time::Instant;
 
@@ -31,6 +32,8 @@ pub(crate) struct Hub {
     pub links: Vec<Link>,
     /// What is known of the nodes.
     pub ways: Ways,
+    /// What is asked and answered of ways through other nodes.
+    pub routes: Routes,
     /// How long hellos have lately taken to be answered, ns: how busy the others are.
     pub hello_ns: u64,
     /// The least MTU of any link.
@@ -92,6 +95,8 @@ pub struct Absence {
     looked: Instant,
     /// Until then, what is found may have come in the last absence.
     until: Instant,
+    /// How long that was, ns.
+    away: u64,
 }
 
 impl Absence {
@@ -101,7 +106,7 @@ impl Absence {
     pub fn looks(&mut self, now: Instant) {
         let away = now.since(self.looked);
         if away > ABSENCE_NS {
-            self.until = now.plus(away);
+            (self.until, self.away) = (now.plus(away), away);
         }
         self.looked = now;
     }
@@ -112,10 +117,10 @@ impl Absence {
         self.until = Instant(0);
     }
 
-    /// Whether what is found at `now` may have come long before.
+    /// How long before `now` what is found then may have come, ns; zero: just now.
     #[inline]
-    pub fn lasts(&self, now: Instant) -> bool {
-        now < self.until
+    pub fn before(&self, now: Instant) -> u64 {
+        if now < self.until { self.away } else { 0 }
     }
 }
 
@@ -132,6 +137,7 @@ impl Hub {
             job: key.job(),
             links: Vec::new(),
             ways: Ways::default(),
+            routes: Routes::default(),
             hello_ns: 0,
             least_mtu: usize::MAX,
             counters: Counters::default(),

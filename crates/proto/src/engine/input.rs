@@ -1,8 +1,8 @@
 //! Frames that come in, and the events they lead to.
 
 use weft_wire::{
-    Envelope, FrameError, FrameKind, HEADER_LEN, Header, Hello, LinkAddr, LinkId, PeerId,
-    is_message,
+    EVERYONE_PORT, Envelope, FrameError, FrameKind, HEADER_LEN, Header, Hello, LinkAddr, LinkId,
+    PeerId, Route, is_message,
 };
 
 use super::Engine;
@@ -49,6 +49,9 @@ impl Engine {
             return Err(FrameError::Link);
         }
         if header.port != self.hub.me.port && !self.hub.hears(&header) {
+            if (header.kind, header.port) == (FrameKind::Route, EVERYONE_PORT) {
+                return self.routed(now, link, &header, frame);
+            }
             return Err(FrameError::Port(header.port));
         }
         match header.kind {
@@ -56,6 +59,7 @@ impl Engine {
             _ if header.job != self.hub.job => return Err(FrameError::Job),
             FrameKind::Datagram => return self.take_datagram(now, link, &header, frame),
             FrameKind::Stream => {}
+            FrameKind::Route => return Err(FrameError::Port(header.port)),
         }
         let Some(Some(peer)) = self.peers.get_mut(header.index as usize) else {
             return Err(FrameError::Index(header.index));
@@ -89,6 +93,27 @@ impl Engine {
             plain: true,
             haste: Haste::from_flags(header.flags),
         });
+        Ok(())
+    }
+
+    /// A frame that asks for a way, or tells of one, came. Processes of a node that is found are
+    /// greeted there.
+    #[cold]
+    fn routed(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        header: &Header,
+        frame: &[u8],
+    ) -> Result<(), FrameError> {
+        if header.job != self.hub.job {
+            return Err(FrameError::Job);
+        }
+        let route = Route::decode(&self.hub.hello_key, header, frame)?;
+        let Some((node, link)) = self.hub.on_route(link, route) else { return Ok(()) };
+        for peer in self.peers.iter_mut().flatten().filter(|peer| peer.address.node == node) {
+            peer.on_way(&mut self.hub, now, link);
+        }
         Ok(())
     }
 

@@ -20,6 +20,7 @@ use crate::counters::Counters;
 use crate::event::LinkSpec;
 use crate::peer::{Cursor, Peer};
 use crate::rail::Link;
+use crate::route::Relaying;
 use crate::time::Instant;
 
 /// The protocol of one process, over any number of links, to any number of peers. It does no I/O,
@@ -53,14 +54,15 @@ pub struct Engine {
     strangers: VecDeque<Address>,
 }
 
-/// Links that an engine may have.
-pub(crate) const LINKS_MAX: usize = crate::peer::PATHS_MAX;
 /// Least MTU of a link, bytes.
 const MTU_LEAST: usize = 512;
 /// Strangers that are remembered. They say hello again, so forgetting one only delays it.
 const STRANGERS_MAX: usize = 64;
 
 impl Engine {
+    /// Links that an engine may have.
+    pub const LINKS_MAX: usize = crate::peer::PATHS_MAX;
+
     /// An engine for the process at `me`, in the job with `key`. `seed` spreads in time what
     /// processes would otherwise do in step; a run with the same seed and inputs is the same run.
     pub fn new(config: Config, me: Address, key: JobKey, seed: u64) -> Engine {
@@ -83,12 +85,44 @@ impl Engine {
     /// # Panics
     /// If there are too many links, or its MTU is below 512 bytes or does not fit its burst.
     pub fn add_link(&mut self, spec: LinkSpec) -> LinkId {
-        assert!(self.hub.links.len() < LINKS_MAX, "at most {LINKS_MAX} links");
-        assert!(spec.mtu >= MTU_LEAST && spec.mtu <= 65_000, "a link's MTU of {}", spec.mtu);
-        self.hub.least_mtu = self.hub.least_mtu.min(spec.mtu);
-        assert!(spec.mtu + spec.headroom <= spec.max_burst && spec.max_frames > 0);
-        self.hub.links.push(Link::new(spec));
+        assert!(self.hub.links.len() < Self::LINKS_MAX, "at most {} links", Self::LINKS_MAX);
+        let link = self.link(spec);
+        self.hub.links.push(link);
         LinkId((self.hub.links.len() - 1) as u8)
+    }
+
+    /// Has another link take the place of one whose interface was gone and has come back, perhaps
+    /// with another address or frame size. It is down until [`Engine::set_link_up`].
+    ///
+    /// # Panics
+    /// As [`Engine::add_link`], or if there is no such link.
+    pub fn replace_link(&mut self, now: Instant, id: LinkId, spec: LinkSpec) {
+        self.set_link_up(now, id, false);
+        let mut link = self.link(spec);
+        link.up = false;
+        self.hub.links[id.index()] = link;
+    }
+
+    /// The cable of a link was found to carry so many bytes per second now.
+    pub fn set_wire_speed(&mut self, id: LinkId, bytes_per_s: u64) {
+        let Some(link) = self.hub.links.get_mut(id.index()) else { return };
+        if link.spec.wire_bytes_per_s != bytes_per_s {
+            link.set_wire_speed(bytes_per_s);
+            self.peers.iter_mut().flatten().for_each(|peer| peer.judge_paths(&self.hub));
+        }
+    }
+
+    fn link(&mut self, spec: LinkSpec) -> Link {
+        assert!(spec.mtu >= MTU_LEAST && spec.mtu <= 65_000, "a link's MTU of {}", spec.mtu);
+        assert!(spec.mtu + spec.headroom <= spec.max_burst && spec.max_frames > 0);
+        self.hub.least_mtu = self.hub.least_mtu.min(spec.mtu);
+        Link::new(spec)
+    }
+
+    /// Says what this process does for others: one process of each node is to answer
+    /// who asks for ways.
+    pub fn set_relaying(&mut self, relaying: Relaying) {
+        self.hub.routes.relaying = relaying;
     }
 
     /// Says that a link has gone down, or works again.
@@ -131,6 +165,7 @@ impl Engine {
     }
 
     /// What has been done so far.
+    #[inline]
     pub fn counters(&self) -> Counters {
         self.hub.counters
     }
@@ -149,7 +184,7 @@ impl Engine {
     /// Whether something goes out at the next [`Engine::transmit`].
     #[inline]
     pub fn has_to_send(&self) -> bool {
-        !self.hub.ready.is_empty()
+        !self.hub.ready.is_empty() || !self.hub.routes.waiting.is_empty()
     }
 
     /// Whether the frame that was received last has not been read to its end.
@@ -187,6 +222,7 @@ impl Engine {
         hub.events.is_empty()
             && hub.drain.is_empty()
             && hub.ready.is_empty()
+            && hub.routes.waiting.is_empty()
             && hub.heard.is_empty()
             && self.current.is_none()
             && self.datagram.is_none()

@@ -18,6 +18,11 @@ impl Engine {
         payloads: &mut dyn Payloads,
         burst: &mut Burst,
     ) -> Option<LinkId> {
+        if !self.hub.routes.waiting.is_empty()
+            && let Some(link) = self.transmit_route(burst)
+        {
+            return Some(link);
+        }
         while let Some(id) = self.hub.ready.pop_front() {
             let Some(Some(peer)) = self.peers.get_mut(id.index()) else { continue };
             peer.queued = false;
@@ -30,6 +35,24 @@ impl Engine {
                 return Some(link);
             }
             peer.schedule(&mut self.hub);
+        }
+        None
+    }
+
+    #[cold]
+    fn transmit_route(&mut self, burst: &mut Burst) -> Option<LinkId> {
+        let hub = &mut self.hub;
+        while let Some((link, route)) = hub.routes.waiting.pop_front() {
+            let spec = &hub.links[link.index()].spec;
+            let Some(everyone) = spec.everyone else { continue };
+            burst.reset(everyone, spec.headroom);
+            let Some(space) = burst.space(route.frame_len()) else { continue };
+            let len = route.encode(hub.job, &hub.hello_key, space);
+            burst.push(len);
+            hub.counters.frames_sent += 1;
+            // It belongs to no peer: refused, it is lost.
+            hub.last_sent = None;
+            return Some(link);
         }
         None
     }

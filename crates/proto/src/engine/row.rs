@@ -18,7 +18,7 @@ pub(super) fn short_path<'a>(paths: &'a [Path], links: &[Link]) -> Option<&'a Pa
     let mut best: Option<(u64, &Path)> = None;
     for path in paths {
         let time = links[path.link.index()].time_ns(TYPICAL_LEN);
-        if path.takes_words() && !path.suspect && best.is_none_or(|(least, _)| time < least) {
+        if path.takes_words() && path.is_sound() && best.is_none_or(|(least, _)| time < least) {
             best = Some((time, path));
         }
     }
@@ -42,7 +42,7 @@ pub(super) fn datagram_path<'a>(
         let wired = medium.is_none_or(|medium| link.spec.medium == medium);
         if path.takes_words() && wired && len <= link.spec.mtu {
             // One that has stopped answering only where there is no other.
-            let key = (path.suspect, link.data_ns(bytes, each));
+            let key = (!path.is_sound(), link.data_ns(bytes, each));
             if best.is_none_or(|(least, _)| key < least) {
                 best = Some((key, path));
             }
@@ -63,7 +63,7 @@ fn wire_of(paths: &[Path], hub: &Hub, wire: u8) -> Option<u32> {
 /// The wires to a peer that work, and how many they are.
 pub(super) fn wires(paths: &[Path], hub: &Hub) -> ([u32; PATHS_MAX], usize) {
     let medium = |p: &Path| hub.links[p.link.index()].spec.medium;
-    let healthy = |p: &&Path| p.takes_words() && !p.suspect;
+    let healthy = |p: &&Path| p.takes_words() && p.is_sound();
     let mut media = [0; PATHS_MAX];
     let mut count = 0;
     for path in paths.iter().filter(healthy) {

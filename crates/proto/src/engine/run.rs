@@ -4,7 +4,7 @@ use weft_wire::{FrameKind, Header, LinkId, OpId, RunReader};
 
 use super::Engine;
 use crate::peer::State;
-use crate::reliable::Haste;
+use crate::reliable::{Haste, LAY_SHARE};
 use crate::time::Instant;
 
 impl Engine {
@@ -72,11 +72,12 @@ impl Engine {
         hub.counters.frames_received += count;
         peer.arrived(hub, pull, start..start + count * run.payload() as u64);
         let space = peer.spaces.get_mut(usize::from(header.path))?;
-        if space.note(number..number + count, now, true, Haste::Usual, &hub.config) {
+        let when = (Haste::Usual, peer.ack_ns);
+        if space.note(number..number + count, now, true, when, &hub.config) {
             peer.wake(hub);
         }
         let space = peer.spaces.get_mut(usize::from(header.path))?;
-        if hub.absence.lasts(now) {
+        if hub.absence.before(now) > peer.ack_ns / LAY_SHARE {
             space.came_unseen();
         }
         peer.schedule(hub);

@@ -1,6 +1,6 @@
 //! The user's side: sending, announcing, pulling, closing.
 
-use weft_wire::{Burst, Envelope, Kind, LinkId, OpId, PeerId, Pushed, Ticket};
+use weft_wire::{Burst, Envelope, Kind, LinkAddr, LinkId, OpId, PeerId, Pushed, Ticket};
 
 use super::Engine;
 use crate::event::{Cause, Incoming, SendError};
@@ -76,6 +76,22 @@ impl Engine {
     /// Whether nothing was ever sent to a peer or heard from it.
     pub fn is_unmet(&self, peer: PeerId) -> bool {
         matches!(self.peers.get(peer.index()), Some(Some(p)) if p.state == State::Idle)
+    }
+
+    /// Whether a peer that was looked for has answered, be it before its end; `None`: it was not
+    /// looked for.
+    pub fn has_answered(&self, peer: PeerId) -> Option<bool> {
+        match self.peers.get(peer.index())?.as_ref()?.state {
+            State::Idle => None,
+            State::Greeting | State::Ended(Cause::NoAnswer { .. } | Cause::NoLink) => Some(false),
+            State::Open | State::Ended(_) => Some(true),
+        }
+    }
+
+    /// Where a peer is reached over a link.
+    pub fn reached_at(&self, peer: PeerId, link: LinkId) -> Option<LinkAddr> {
+        let peer = self.peers.get(peer.index())?.as_ref()?;
+        peer.paths.iter().find(|path| path.link == link).map(|path| path.to)
     }
 
     /// Ends everything with a peer that breaks the rules of the one above, as if it had died: its

@@ -9,7 +9,7 @@ use super::fill::{WORDS_ROOM, Written, frame_room, header, note, seal};
 use crate::engine::Hub;
 use crate::event::{LinkSpec, Payloads};
 use crate::msg::transfer::Stage;
-use crate::rail::Path;
+use crate::rail::{self, Path};
 use crate::reliable::{self, Content, Haste};
 use crate::time::Instant;
 
@@ -44,6 +44,13 @@ impl Peer {
             if path.sender.in_flight > 0 && path.extra == 0 && path.room() < good {
                 path.limited = true;
                 continue;
+            }
+            if count > 1 {
+                let each = waiting.min(self.burst_most(hub, at) as u64);
+                let all = waiting.saturating_mul(self.bulk.len() as u64);
+                if rail::others_are_sooner(&self.paths, &hub.links, at, (each, all)) {
+                    continue;
+                }
             }
             self.next_path = (at + 1) % count;
             if self.bulk_burst(hub, now, at, payloads, burst) {

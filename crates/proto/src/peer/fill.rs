@@ -112,7 +112,7 @@ impl Peer {
         let size = path.search.size();
         if hub.ways.passes(path.link, node, &path.to) >= size {
             path.search.on_acked(now, size, &hub.config);
-            path.set_mtu(size);
+            self.set_mtu(hub, at, size);
             return false;
         }
         let pause = hub.config.probe_pause_ns;
@@ -241,7 +241,7 @@ impl Peer {
         let near = near.filter(|(_, p)| p.takes_words() && medium(p.link) == wire);
         let near = near.min_by_key(|(_, p)| hub.links[p.link.index()].time_ns(1));
         near.map(|(at, _)| at).or_else(|| {
-            let sound = self.paths.iter().position(|p| p.takes_words() && !p.suspect);
+            let sound = self.paths.iter().position(|p| p.takes_words() && p.is_sound());
             sound.or_else(|| self.paths.iter().position(|p| p.takes_words()))
         })
     }
@@ -341,6 +341,6 @@ pub(super) fn header(index: u32, port: u16, job: u32, path: &Path) -> Header {
 pub(super) fn note(path: &mut Path, hub: &mut Hub, now: Instant, written: &Written, counts: bool) {
     let size = if counts { written.len } else { 0 };
     path.sender.note(now, written.content, written.flow, written.wants, size);
-    path.extra = path.extra.saturating_sub(u32::from(counts));
+    path.extra = path.extra.saturating_sub(u8::from(counts));
     hub.counters.frames_sent += 1;
 }

@@ -14,6 +14,8 @@ use crate::time::Instant;
 
 /// Hellos on further links after one has answered.
 const MORE_TRIES: u32 = 8;
+/// Rounds of hellos that nobody answers, before a way through other nodes is asked for.
+const DIRECT_ROUNDS: u32 = 2;
 /// Hello frames that may wait to be sent.
 const WAITING_MAX: usize = 64;
 
@@ -104,7 +106,26 @@ impl Peer {
         if !searching && !missing {
             self.greeting.next_at = None;
         }
+        if round > DIRECT_ROUNDS {
+            let medium = |hub: &Hub, link: LinkId| hub.links[link.index()].spec.medium;
+            for wire in hub.wires() {
+                let own = medium(hub, wire);
+                if !self.paths.iter().any(|p| p.up && medium(hub, p.link) == own) {
+                    hub.ask_ways(wire, now);
+                }
+            }
+        }
         self.wake(hub);
+    }
+
+    /// Looks anew for a peer that no longer answers on the segment of `link`: another of its
+    /// interfaces may be there as well.
+    pub fn greet_over(&mut self, hub: &Hub, link: LinkId) {
+        let Some(everyone) = hub.links[link.index()].spec.everyone else { return };
+        let due = Due { link, to: everyone, reply: false };
+        if self.greeting.waiting.len() < WAITING_MAX && !self.greeting.waiting.contains(&due) {
+            self.greeting.waiting.push_back(due);
+        }
     }
 
     /// What a hello from us says.
@@ -120,6 +141,7 @@ impl Peer {
             to_node: self.address.node,
             to_nonce: self.address.nonce,
             to_port: self.address.port,
+            hops: hub.ways.hops_to(due.link, &due.to),
             from: hub.me,
         }
     }
@@ -133,6 +155,10 @@ impl Peer {
         from: LinkAddr,
         hello: &Hello,
     ) {
+        // It says hello again, and by then the link may be known to be up.
+        if !hub.links[link.index()].up {
+            return;
+        }
         // Who is told that we are here will send; after the end nobody would take it. A peer of
         // another version is told, so that it can name the cause.
         let answer = match self.state {
@@ -166,21 +192,24 @@ impl Peer {
             self.state = State::Open;
             self.life_start(hub, now);
         }
-        self.open_path(hub, link, from, hello.mtu as usize);
+        self.open_path(hub, link, from, hello);
         self.wake(hub);
         self.schedule(hub);
     }
 
     /// Makes the peer reachable over `link`, or reachable again.
-    fn open_path(&mut self, hub: &mut Hub, link: LinkId, from: LinkAddr, mtu: usize) {
-        let goal = mtu.clamp(MTU_LEAST, hub.links[link.index()].spec.mtu);
-        hub.ways.met(link, self.address.node, from);
+    fn open_path(&mut self, hub: &mut Hub, link: LinkId, from: LinkAddr, hello: &Hello) {
+        let goal = (hello.mtu as usize).clamp(MTU_LEAST, hub.links[link.index()].spec.mtu);
+        hub.ways.met(link, self.address.node, from, hello.hops);
         let shared = |addr| self.paths.iter().any(|p| p.link != link && p.to == addr);
         let (now_shared, from_shared) =
             (self.paths.iter().any(|p| p.link == link && shared(p.to)), shared(from));
         match self.paths.iter_mut().position(|p| p.link == link) {
             None => {
                 let mut path = Path::new(link, from, goal, &hub.config);
+                let spec = &hub.links[link.index()].spec;
+                path.hops = hello.hops;
+                path.most = (spec.waiting * spec.mtu) as u64 / 4 * 3;
                 path.sender.rtt.late(2 * hub.hello_ns);
                 let at = self.paths.partition_point(|p| p.link < link);
                 self.paths.insert(at, path);
@@ -190,12 +219,13 @@ impl Peer {
                 let path = &mut self.paths[at];
                 // Two links of the peer may lie on one segment and both answer: each of our links
                 // is to have its own. Where nothing is amiss, nothing is changed.
-                if path.suspect || !path.up || (now_shared && !from_shared) {
-                    path.to = from;
+                let nearer = hello.hops < path.hops;
+                if path.suspect || !path.up || nearer || (now_shared && !from_shared) {
+                    (path.to, path.hops) = (from, hello.hops);
                 }
                 if !path.up {
                     path.set_mtu(goal.min(hub.config.base_mtu));
-                    path.search.restart(path.mtu);
+                    path.search.begin(goal, path.mtu);
                 }
                 if path.suspect || !path.up {
                     path.up = true;
@@ -207,6 +237,32 @@ impl Peer {
             }
         }
         rail::assign(&mut self.paths, &hub.links);
+    }
+
+    /// A way to the peer's node is known that begins with the wire of `link`.
+    pub fn on_way(&mut self, hub: &mut Hub, now: Instant, link: LinkId) {
+        if !matches!(self.state, State::Greeting | State::Open) {
+            return;
+        }
+        let medium = hub.links[link.index()].spec.medium;
+        for (at, link) in hub.links.iter().enumerate().filter(|(_, l)| l.spec.medium == medium) {
+            let id = LinkId(at as u8);
+            let sound = self.paths.iter().any(|p| p.link == id && p.up && !p.suspect);
+            let way = hub.ways.to(id, self.address.node, self.address.udp_port);
+            if let Some(to) = way.filter(|_| link.up && !sound)
+                && self.greeting.waiting.len() < WAITING_MAX
+            {
+                self.greeting.waiting.push_back(Due { link: id, to, reply: false });
+                self.greeting.hellos += 1;
+            }
+        }
+        if self.state == State::Greeting {
+            // The hello may overtake what makes the way.
+            self.greeting.pause = first_pause(hub);
+            self.greeting.next_at = Some(now.plus(self.greeting.pause));
+        }
+        self.wake(hub);
+        self.schedule(hub);
     }
 
     /// Our link went up or down.

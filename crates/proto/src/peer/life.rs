@@ -126,15 +126,24 @@ impl Peer {
         if path.search.goes_on(now, path.mtu) {
             self.wake(hub);
         }
-        if self.paths[at].rest.is_over(now) {
+        if self.paths[at].rest.is_over(now) | self.paths[at].is_taken_again(now) {
             rail::assign(&mut self.paths, &hub.links);
         }
         let path = &mut self.paths[at];
         if is_over(path.retry_at) {
             // A peer that is silent altogether has its pings.
-            let pause = if heard { hub.config.pto_max_ns } else { hub.config.keep_alive_ns };
-            path.retry_at = (path.suspect && path.up).then(|| now.plus(pause));
-            path.ping |= path.suspect;
+            let soon = heard && path.suspect;
+            let pause = if soon { hub.config.pto_max_ns } else { hub.config.keep_alive_ns };
+            let again = path.suspect || path.spare;
+            path.retry_at = (again && path.up).then(|| now.plus(pause));
+            path.ping |= again;
+            let lost = path.suspect && path.up;
+            let (link, direct) = (path.link, path.hops == 0);
+            if lost && direct {
+                self.greet_over(hub, link);
+            } else if lost {
+                hub.ask_ways(link, now);
+            }
             self.wake(hub);
         }
         let path = &mut self.paths[at];
@@ -146,6 +155,7 @@ impl Peer {
             Some(sum) => {
                 hub.counters.frames_lost += sum.lost;
                 self.on_loss(hub, now, at, sum.lost_bytes);
+                self.judge_losses(hub, now, at, &sum);
             }
             // It was only asked, and most likely has something else to do.
             None if asked => hub.counters.probe_timeouts += 1,
@@ -176,7 +186,14 @@ impl Peer {
         let wire = medium(&self.paths[at]);
         if self.life.heard > since || self.paths.iter().any(|p| p.up && medium(p) != wire) {
             self.suspect(hub, now, at);
-        } else if self.paths[at].sender.timeouts == hub.config.suspect_after {
+            return;
+        }
+        let path = &self.paths[at];
+        if path.hops > 0 {
+            // Perhaps a node between has forgotten it: who handed frames on there has ended.
+            hub.ask_ways(path.link, now);
+        }
+        if path.sender.timeouts == hub.config.suspect_after {
             self.paths.iter_mut().for_each(|p| p.ping |= p.up && !p.suspect);
         }
     }
@@ -185,6 +202,10 @@ impl Peer {
     fn suspect(&mut self, hub: &mut Hub, now: Instant, at: usize) {
         let path = &mut self.paths[at];
         path.suspect = true;
+        if path.hops > 0 {
+            // Perhaps another way begins with the same cable.
+            hub.ask_ways(path.link, now);
+        }
         self.hearing.doubt(path.link);
         path.sender.give_up_all(&mut hub.lost);
         path.retry_at = Some(now.plus(hub.config.pto_max_ns));

@@ -116,13 +116,16 @@ impl Peer {
     /// Whether a lone message carries what is to be said beside it. Where messages go there and
     /// back without a pause, an acknowledgement in each is most of the work of all (it is written,
     /// read, and what it settles is settled one by one), and of the code that the processor must
-    /// have at hand; so most of them carry none.
+    /// have at hand; so most of them carry none. Where an answer takes longer than that work, each
+    /// carries one: else it would go by itself right after.
     #[inline]
     fn says_words(&self, hub: &Hub, (now, exact): (Instant, bool), path: usize) -> bool {
         let config = &hub.config;
         let soon = now.plus(config.ack_delay_ns / 2);
+        let sender = &self.paths[path].sender;
         exact
-            || !self.paths[path].sender.has_sent_since(now, config.brisk_ns)
+            || sender.rtt.smooth > config.ack_delay_ns / 2
+            || !sender.has_sent_since(now, config.brisk_ns)
             || self.spaces.iter().any(|s| s.ack_at.is_some_and(|at| at <= soon))
     }
 

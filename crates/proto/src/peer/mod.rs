@@ -68,6 +68,8 @@ pub(crate) struct Peer {
     pub paths: Vec<Path>,
     /// By the peer's links.
     pub spaces: Vec<Space>,
+    /// How long an acknowledgement usually waits, ns.
+    pub ack_ns: u64,
     pub out: Outbox,
     pub inbox: Inbox,
     pub flow: Flow,
@@ -122,6 +124,7 @@ impl Peer {
             hearing: Hearing::default(),
             paths: Vec::new(),
             spaces: Vec::new(),
+            ack_ns: hub.config.ack_delay_ns,
             out: Outbox::default(),
             inbox,
             flow: Flow::default(),
@@ -208,7 +211,8 @@ impl Peer {
             at = sooner(at, path.pause_until);
             at = sooner(at, path.retry_at);
             at = sooner(at, path.search.again_at);
-            at = sooner(at, path.rest.until);
+            at = sooner(at, path.rest.deadline());
+            at = sooner(at, path.losses.as_ref().and_then(|losses| losses.deadline()));
         }
         self.spaces.iter().fold(at, |at, s| sooner(at, s.ack_at))
     }

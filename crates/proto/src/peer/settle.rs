@@ -1,6 +1,6 @@
 //! What acknowledgements and losses mean for messages and transfers.
 
-use weft_wire::Ack;
+use weft_wire::{Ack, LinkId};
 
 use super::Peer;
 use crate::cc::AckInfo;
@@ -29,11 +29,15 @@ impl Peer {
             Some((start, end))
         });
         let ranges = std::iter::once(first).chain(more);
-        // What may have lain here for long says nothing of the network.
-        let delay = ack.delay_ns.map(u64::from).filter(|_| !hub.absence.lasts(now));
+        let delay = ack.delay_ns.map(|held| (u64::from(held), hub.absence.before(now)));
         let Hub { config, acked, lost, .. } = &mut *hub;
+        let least = path.sender.rtt.least;
         let sum = path.sender.on_ack(now, delay, ranges, config, acked, lost)?;
+        let nearer = path.sender.rtt.least != least && self.paths.len() > 1;
         self.on_ack_summary(hub, now, at, &sum);
+        if nearer {
+            self.compare(hub, now);
+        }
         self.settle(hub, now, at);
         Some(())
     }
@@ -53,10 +57,12 @@ impl Peer {
             rail::assign(&mut self.paths, &hub.links);
         }
         self.on_loss(hub, now, at, sum.lost_bytes);
+        self.judge_losses(hub, now, at, sum);
         let path = &mut self.paths[at];
         if let Some(sent_at) = sum.sent_at {
             let limited = std::mem::take(&mut path.limited);
             let (bytes, rtt_ns) = (sum.bytes, sum.rtt);
+            self.ack_ns = path.sender.rtt.ack_ns(&hub.config);
             path.cc.on_ack(&AckInfo { now, bytes, sent_at, rtt_ns, limited });
             path.extra = 0;
             path.lengthen();
@@ -73,6 +79,26 @@ impl Peer {
         }
     }
 
+    /// A round trip was shorter than any before: compares the paths anew. Spare ones
+    /// are tried now and then, for it may have been their ends that were slow.
+    fn compare(&mut self, hub: &Hub, now: Instant) {
+        rail::assign(&mut self.paths, &hub.links);
+        for path in self.paths.iter_mut().filter(|p| p.spare && p.up && p.retry_at.is_none()) {
+            path.retry_at = Some(now.plus(hub.config.pto_max_ns));
+        }
+    }
+
+    /// What is known of a link has changed: decides anew what its paths are used for.
+    pub fn judge_paths(&mut self, hub: &Hub) {
+        rail::assign(&mut self.paths, &hub.links);
+    }
+
+    /// Frames of this size are known to pass on path `at`, which may change what it is used for.
+    pub(super) fn set_mtu(&mut self, hub: &Hub, at: usize, mtu: usize) {
+        self.paths[at].set_mtu(mtu);
+        rail::assign(&mut self.paths, &hub.links);
+    }
+
     /// Learns from what was acknowledged whether large frames still pass.
     fn judge_size(&mut self, hub: &mut Hub, at: usize, sum: &AckSummary) {
         let base = hub.config.base_mtu;
@@ -82,9 +108,9 @@ impl Peer {
         } else if sum.large_lost && path.is_proof(&hub.config) {
             path.doubts = path.doubts.saturating_add(1);
             if u32::from(path.doubts) >= hub.config.doubt_after && path.mtu > base {
-                path.set_mtu(base);
                 path.search.restart(base);
                 hub.ways.blocked(path.link, self.address.node);
+                self.set_mtu(hub, at, base);
             }
         }
     }
@@ -100,6 +126,35 @@ impl Peer {
         if many && path.rest.on_loss(now, &hub.config) {
             rail::assign(&mut self.paths, &hub.links);
         }
+    }
+
+    /// Leaves a cable that loses too much, where there is another. The frames that count are those
+    /// that the wire carries as they are: of long ones, which it carries in many pieces, far more
+    /// are lost.
+    pub fn judge_losses(&mut self, hub: &mut Hub, now: Instant, at: usize, sum: &AckSummary) {
+        let path = &mut self.paths[at];
+        let spec = &hub.links[path.link.index()].spec;
+        let (link, medium) = (path.link, spec.medium);
+        // One that nothing was sent after shows by a timeout that was not in vain; what timeouts
+        // held to be lost was not counted.
+        let (alone, spurious) = match sum.after_timeouts {
+            0 => (0, sum.spurious),
+            _ => (u64::from(sum.spurious == 0), 0),
+        };
+        if spec.pieces > 1 || !path.count_losses(sum.arrived, sum.lost + alone, spurious) {
+            return;
+        }
+        let other = |link: LinkId| hub.links[link.index()].spec.medium != medium;
+        if path.is_left() || !self.paths.iter().any(|p| p.is_sound() && other(p.link)) {
+            return;
+        }
+        hub.counters.paths_left += 1;
+        if self.paths[at].losses.as_mut().is_some_and(|losses| losses.leave(now)) {
+            let what = Warning::Lossy { link };
+            hub.events.push_back(Incoming::Warning { peer: self.id, what });
+        }
+        rail::assign(&mut self.paths, &hub.links);
+        self.schedule(hub);
     }
 
     /// Does what the lists of arrived and lost contents ask for.
@@ -153,7 +208,7 @@ impl Peer {
                 hub.ways.tried(path.link, self.address.node);
                 hub.ways.passed(path.link, self.address.node, &path.to, size);
                 if size > path.mtu {
-                    path.set_mtu(size);
+                    self.set_mtu(hub, at, size);
                 }
             }
             // Pushed contents were taken apart when they were put into the list.
@@ -200,6 +255,14 @@ impl Peer {
         }
         let (link, wanted, used) = (path.link, path.search.goal(), path.mtu);
         if path.search.on_lost(now, size, path.mtu, &hub.config) == Found::Reduced {
+            let ours = &mut hub.links[link.index()];
+            if ours.spec.cuts && !path.search.recut {
+                path.search.forget(path.mtu);
+                if !std::mem::replace(&mut ours.recut, true) {
+                    hub.events.push_back(Incoming::CutInSoftware { link });
+                }
+                return;
+            }
             hub.counters.mtu_reduced += 1;
             if hub.ways.is_news(link, node) {
                 let what = Warning::MtuReduced { link, wanted, used };

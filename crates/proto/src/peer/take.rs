@@ -9,7 +9,7 @@ use crate::msg::inbox::{Ready, Verdict};
 use crate::msg::outbox::Body;
 use crate::msg::pushes::Need;
 use crate::msg::transfer::{Stage, Transfer};
-use crate::reliable::{Haste, expand};
+use crate::reliable::{Haste, LAY_SHARE, expand};
 use crate::time::Instant;
 
 /// How far a frame has been read.
@@ -139,8 +139,8 @@ impl Peer {
     pub fn has_read(&mut self, hub: &mut Hub, now: Instant, cursor: &Cursor) {
         let Some(space) = self.spaces.get_mut(usize::from(cursor.path)) else { return };
         let numbers = cursor.number..cursor.number + 1;
-        let due = space.note(numbers, now, cursor.wants, cursor.haste, &hub.config);
-        if hub.absence.lasts(now) {
+        let due = space.note(numbers, now, cursor.wants, (cursor.haste, self.ack_ns), &hub.config);
+        if hub.absence.before(now) > self.ack_ns / LAY_SHARE {
             space.came_unseen();
         }
         let at = space.ack_at;

@@ -1,9 +1,11 @@
 //! Which link carries what. Costs are data: what a link says of itself decides, not its kind.
 //!
 //! Small messages take the path with the least time for one frame; bulk takes, on every wire, the
-//! path with the most bandwidth there, and all such paths at once: each asks for work whenever its
-//! window has room, so the shares follow bandwidth and congestion by themselves.
+//! path with the most bandwidth there, and of those that fill the wire the one with the least work;
+//! and all such paths at once: each asks for work whenever its window has room, so the shares
+//! follow bandwidth and congestion by themselves.
 
+pub mod losses;
 mod mtu;
 mod path;
 mod rest;
@@ -17,10 +19,45 @@ use crate::event::LinkSpec;
 
 /// A wire with less than this share of the fastest one's bandwidth carries no bulk: it would only
 /// hold up the last pieces.
-const WORTH_SHARE: u64 = 16;
+pub const WORTH_SHARE: u64 = 16;
 
 /// Bytes that an ordinary small frame is reckoned with when a path is chosen.
 pub(crate) const SMALL: usize = 256;
+
+/// A path is a spare one whose round trip is so many times the shortest one, and so many ns more.
+pub const DISTANT: u64 = 4;
+/// See [`DISTANT`].
+pub const DISTANT_NS: u64 = 400_000;
+
+/// The longest round trip, ns, of a path that is no spare one, where the shortest one is `nearest`.
+pub fn distant_beyond(nearest: u64) -> u64 {
+    nearest.saturating_mul(DISTANT) + DISTANT_NS
+}
+
+/// Whether a wire of so many bytes per second carries bulk beside the fastest one.
+pub fn is_worth(bandwidth: u64, best: u64) -> bool {
+    bandwidth.saturating_mul(WORTH_SHARE) >= best
+}
+
+/// By what the links of a node are compared, for who foretells what each will carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Merit {
+    /// Time for an ordinary small frame, ns: the link with the least carries what is small.
+    pub small_ns: u64,
+    /// Bandwidth for bulk, bytes per second: the link with the most on a wire carries that.
+    pub bandwidth: u64,
+    /// As far as the processors' work goes: it decides between links that fill the wire.
+    pub work: u64,
+}
+
+impl Merit {
+    /// Of a link whose longest frames pass.
+    pub fn of(spec: &LinkSpec) -> Merit {
+        let link = Link::new(spec.clone());
+        let (bandwidth, work) = link.bandwidth(spec.mtu);
+        Merit { small_ns: link.time_ns(SMALL), bandwidth, work }
+    }
+}
 
 /// By so much a path that rests counts as slower than it is.
 const RESTING: u64 = 16;
@@ -35,15 +72,32 @@ pub(crate) struct Link {
     fixed_ns: u64,
     work_ns: u64,
     mib_ns: u64,
+    /// Whether its long frames are cut in another way than they were at first.
+    pub recut: bool,
 }
 
 impl Link {
     /// A link that is up.
     pub(crate) fn new(spec: LinkSpec) -> Link {
         let all = [spec.send_ns, spec.receive_ns, spec.latency_ns];
-        let mib_ns = (1_000_000_000 << 20) / spec.bytes_per_s.max(1);
+        let mib_ns = (1_000_000_000 << 20) / spec.bytes_per_s.min(spec.wire_bytes_per_s).max(1);
         let work_ns = u64::from(spec.send_ns) + u64::from(spec.receive_ns);
-        Link { up: true, fixed_ns: all.map(u64::from).iter().sum(), work_ns, mib_ns, spec }
+        let fixed_ns = all.map(u64::from).iter().sum();
+        Link { up: true, fixed_ns, work_ns, mib_ns, recut: false, spec }
+    }
+
+    /// Its cable carries so many bytes per second.
+    pub(crate) fn set_wire_speed(&mut self, bytes_per_s: u64) {
+        self.spec.wire_bytes_per_s = bytes_per_s;
+        self.mib_ns = Link::new(self.spec.clone()).mib_ns;
+    }
+
+    /// Bandwidth for bulk in frames of `mtu` bytes, bytes per second, and as far as the processors'
+    /// work goes: that is done for each frame, however long it is.
+    pub(crate) fn bandwidth(&self, mtu: usize) -> (u64, u64) {
+        let (mtu, longest) = (mtu.min(self.spec.mtu) as u128, self.spec.mtu.max(1) as u128);
+        let work = (u128::from(self.spec.bytes_per_s) * mtu / longest) as u64;
+        (work.min(self.spec.wire_bytes_per_s), work)
     }
 
     /// Time for one frame of `bytes`, ns.
@@ -87,10 +141,10 @@ pub(crate) fn prompt(paths: &[Path]) -> Option<usize> {
 
 /// See [`urgent`]: where no path is known to be the one.
 fn weigh(paths: &[Path], links: &[Link], bytes: usize) -> Option<usize> {
-    let healthy = paths.iter().any(|p| p.up && !p.suspect);
+    let healthy = paths.iter().any(Path::is_sound);
     let mut best: Option<(u64, usize)> = None;
     for (at, path) in paths.iter().enumerate() {
-        if path.takes_words() && (!path.suspect || !healthy) {
+        if path.takes_words() && (path.is_sound() || !healthy) {
             let time = path.time_ns(links, bytes);
             if best.is_none_or(|(least, _)| time < least) {
                 best = Some((time, at));
@@ -103,7 +157,7 @@ fn weigh(paths: &[Path], links: &[Link], bytes: usize) -> Option<usize> {
 
 /// See [`urgent`]: the fastest path has no window.
 fn second(paths: &[Path], links: &[Link], bytes: usize, healthy: bool) -> Option<usize> {
-    let usable = |p: &Path| p.takes_words() && (!p.suspect || !healthy);
+    let usable = |p: &Path| p.takes_words() && (p.is_sound() || !healthy);
     let time = |p: &Path| (p.time_ns(links, bytes), p.link);
     let medium = |p: &Path| links[p.link.index()].spec.medium;
     let beaten =
@@ -112,32 +166,68 @@ fn second(paths: &[Path], links: &[Link], bytes: usize, healthy: bool) -> Option
     able.filter(|(_, p)| !beaten(p)).min_by_key(|(_, p)| time(p)).map(|(at, _)| at)
 }
 
+/// Which paths are used only where there is no other: their round trip is far beyond that of the
+/// shortest sound one (a radio, or the network of the house, beside a cable), or their cable loses
+/// too much.
+fn measure(paths: &mut [Path], links: &[Link]) {
+    // Two links of a wire have it in common; often only one of them is measured.
+    let medium = |p: &Path| links[p.link.index()].spec.medium;
+    let known = |p: &Path| Some(p.sender.rtt.least).filter(|&ns| ns > 0 && p.up && !p.suspect);
+    let least = |wire: u32, paths: &[Path]| {
+        paths.iter().filter(|p| medium(p) == wire).filter_map(known).min()
+    };
+    let nearest = paths.iter().filter_map(known).min().unwrap_or(0);
+    let limit = distant_beyond(nearest);
+    for at in 0..paths.len() {
+        let own = least(medium(&paths[at]), paths);
+        paths[at].spare = nearest > 0 && own.is_some_and(|ns| ns > limit);
+    }
+    let lossy = |p: &Path| paths.iter().any(|q| q.is_left() && medium(q) == medium(p));
+    // A cable that loses some is better than a radio.
+    if paths.iter().any(|p| p.is_sound() && !lossy(p)) {
+        let left: Vec<bool> = paths.iter().map(lossy).collect();
+        paths.iter_mut().zip(left).for_each(|(path, left)| path.spare |= left);
+    }
+}
+
+/// Whether another path would have all of `waiting` bytes there before `each` of them would be by
+/// path `at` (the idea is that of Earliest Completion First, Lim et al., CoNEXT 2017).
+pub(crate) fn others_are_sooner(
+    paths: &[Path],
+    links: &[Link],
+    at: usize,
+    (each, waiting): (u64, u64),
+) -> bool {
+    let others = paths.iter().enumerate().filter(|(other, _)| *other != at);
+    let mut others = others.map(|(_, q)| q).filter(|q| q.bulk && q.takes_words()).peekable();
+    // Most peers have one path for bulk: then nothing is worked out.
+    others.peek().is_some() && {
+        let own = paths[at].arrival_ns(links, each);
+        others.any(|q| q.arrival_ns(links, waiting) < own)
+    }
+}
+
 /// Decides anew which paths carry bulk, and which small frames; called whenever a path's state
 /// changes.
 pub(crate) fn assign(paths: &mut [Path], links: &[Link]) {
-    let healthy = paths.iter().any(|p| p.up && !p.suspect);
+    measure(paths, links);
+    let healthy = paths.iter().any(Path::is_sound);
     let rank = |p: &Path| {
-        let usable = p.up && (!p.suspect || !healthy);
-        let bandwidth = links[p.link.index()].spec.bytes_per_s;
+        let (bandwidth, work) = links[p.link.index()].bandwidth(p.passes());
         let worth = if p.rest.is_on() { bandwidth / RESTING } else { bandwidth };
-        (if usable { worth.max(1) } else { 0 }, p.link)
+        let usable = p.up && (p.is_sound() || !healthy);
+        // Of two that are alike the one that was opened first.
+        (if usable { worth.max(1) } else { 0 }, work, std::cmp::Reverse(p.link))
     };
-    let ranks: Vec<(u64, u32, weft_wire::LinkId)> = paths
-        .iter()
-        .map(|p| {
-            let (bandwidth, link) = rank(p);
-            (bandwidth, links[link.index()].spec.medium, link)
-        })
-        .collect();
-    let best = ranks.iter().map(|r| r.0).max().unwrap_or(0);
-    for (path, &(bandwidth, medium, link)) in paths.iter_mut().zip(&ranks) {
-        let beaten = ranks
-            .iter()
-            .any(|&(b, m, l)| m == medium && (b > bandwidth || (b == bandwidth && l < link)));
-        path.bulk = bandwidth > 0 && !beaten && bandwidth * WORTH_SHARE >= best;
+    let medium = |p: &Path| links[p.link.index()].spec.medium;
+    let ranks: Vec<_> = paths.iter().map(|p| (medium(p), rank(p))).collect();
+    let best = ranks.iter().map(|(_, rank)| rank.0).max().unwrap_or(0);
+    for (path, (medium, rank)) in paths.iter_mut().zip(&ranks) {
+        let beaten = ranks.iter().any(|(other, r)| other == medium && r > rank);
+        path.bulk = rank.0 > 0 && !beaten && is_worth(rank.0, best);
         path.prompt = false;
     }
-    let sound = paths.iter_mut().filter(|p| p.up && !p.suspect);
+    let sound = paths.iter_mut().filter(|p| p.up && (p.is_sound() || !healthy));
     if let Some(path) = sound.min_by_key(|p| p.time_ns(links, SMALL)) {
         path.prompt = true;
     }
@@ -181,6 +271,28 @@ mod tests {
         assert_eq!(urgent(&paths, &links, 100), Some(2));
         assign(&mut paths, &links);
         assert!(!paths[1].bulk && paths[2].bulk);
+    }
+
+    #[test]
+    fn of_links_that_fill_the_wire_the_one_with_the_least_work_carries_bulk() {
+        let on_a_slow_wire = |mtu, bytes_per_s| {
+            Link::new(LinkSpec {
+                mtu,
+                bytes_per_s,
+                wire_bytes_per_s: 125_000_000,
+                ..LinkSpec::default()
+            })
+        };
+        let links = [on_a_slow_wire(1_500, 1_000_000_000), on_a_slow_wire(64_800, 8_000_000_000)];
+        let bulk = |paths: &[Path]| paths.iter().map(|p| p.bulk).collect::<Vec<_>>();
+        let mut paths = paths(&links);
+        assign(&mut paths, &links);
+        assert_eq!(bulk(&paths), [true, false], "its long frames are not known to pass");
+        paths[1].set_mtu(64_800);
+        assign(&mut paths, &links);
+        assert_eq!(bulk(&paths), [false, true]);
+        paths[1].most = 100_000;
+        assert_eq!(paths[1].room(), 100_000, "more than the peer has room for is never on the way");
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct MtuSearch {
     vain: u8,
     /// Whether the goal was found not to pass.
     reduced: bool,
+    /// Whether it has begun anew because frames are cut in another way.
+    pub recut: bool,
     /// A frame of that size shall go out.
     pub due: bool,
     /// When to go on after a pause.
@@ -54,6 +56,7 @@ impl MtuSearch {
             tries: 0,
             vain: 0,
             reduced: false,
+            recut: false,
             due: goal > base,
             again_at: None,
         }
@@ -69,9 +72,24 @@ impl MtuSearch {
         self.size as usize
     }
 
+    /// Begins anew, on a path of which both ends allow `goal` now.
+    pub fn begin(&mut self, goal: usize, base: usize) {
+        self.goal = goal as u32;
+        self.restart(base);
+    }
+
     /// Begins anew, on a path that carries `base`.
     pub fn restart(&mut self, base: usize) {
-        *self = MtuSearch { reduced: self.reduced, ..MtuSearch::new(self.goal(), base) };
+        *self = MtuSearch {
+            reduced: self.reduced,
+            recut: self.recut,
+            ..MtuSearch::new(self.goal(), base)
+        };
+    }
+
+    /// Begins anew as if nothing had been found out, for frames are cut in another way now.
+    pub fn forget(&mut self, base: usize) {
+        *self = MtuSearch { recut: true, ..MtuSearch::new(self.goal(), base) };
     }
 
     /// Goes on, if it is time, on a path that carries `current`; whether it does.

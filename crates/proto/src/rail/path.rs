@@ -2,6 +2,7 @@
 
 use weft_wire::{LinkAddr, LinkId};
 
+use super::losses::Losses;
 use super::mtu::MtuSearch;
 use super::rest::Rest;
 use super::{Link, RESTING};
@@ -16,6 +17,8 @@ pub(crate) struct Path {
     pub link: LinkId,
     /// Where the peer is reached.
     pub to: LinkAddr,
+    /// Nodes between.
+    pub hops: u8,
     /// The largest frame that is sent now.
     pub mtu: usize,
     /// The largest frame that is known to pass.
@@ -27,16 +30,21 @@ pub(crate) struct Path {
     pub up: bool,
     /// Whether it has stopped answering.
     pub suspect: bool,
+    /// Whether it is used only where there is no other: it is far longer, or loses too much.
+    pub spare: bool,
     /// Whether it carries bulk.
     pub bulk: bool,
     /// Whether it is the sound one that is fastest for small frames.
     pub prompt: bool,
     pub sender: Sender,
     pub cc: Box<dyn Congestion>,
+    /// Bytes that may be on the way whatever the window says: three quarters of what waits at the
+    /// peer while it does not look; others send to it as well.
+    pub most: u64,
     /// Whether the window kept something back since the last acknowledgement.
     pub limited: bool,
     /// Frames that may go out beyond the window, after a probe timeout.
-    pub extra: u32,
+    pub extra: u8,
     /// A ping shall go out.
     pub ping: bool,
     /// The medium refused frames: nothing more before this moment.
@@ -45,6 +53,8 @@ pub(crate) struct Path {
     pub retry_at: Option<Instant>,
     /// Whether it rests after a loss.
     pub rest: Rest,
+    /// What it has lost, if it has.
+    pub losses: Option<Box<Losses>>,
 }
 
 impl Path {
@@ -54,22 +64,26 @@ impl Path {
         Path {
             link,
             to,
+            hops: 0,
             mtu,
             passes: mtu as u32,
             doubts: 0,
             search: MtuSearch::new(goal, mtu),
             up: true,
             suspect: false,
+            spare: false,
             bulk: true,
             prompt: false,
             sender: Sender::default(),
             cc: config.congestion.start(mtu, config.initial_frames),
+            most: u64::MAX,
             limited: false,
             extra: 0,
             ping: false,
             pause_until: None,
             retry_at: None,
             rest: Rest::default(),
+            losses: None,
         }
     }
 
@@ -79,6 +93,11 @@ impl Path {
         self.passes = mtu as u32;
         self.doubts = 0;
         self.cc.set_mtu(mtu);
+    }
+
+    /// The largest frame that is known to pass.
+    pub fn passes(&self) -> usize {
+        self.passes as usize
     }
 
     /// What goes out while nothing is heard is no longer than `base`: perhaps it is only the large
@@ -103,14 +122,47 @@ impl Path {
     /// Time for one frame of `bytes`, ns, as far as paths are compared by it.
     #[inline]
     pub fn time_ns(&self, links: &[Link], bytes: usize) -> u64 {
-        let time = links[self.link.index()].time_ns(bytes);
+        let time = links[self.link.index()].time_ns(bytes) * (1 + u64::from(self.hops));
         if self.rest.is_on() { time.saturating_mul(RESTING) } else { time }
+    }
+
+    /// Whether its cable loses too much, and is left to others for a while.
+    pub fn is_left(&self) -> bool {
+        self.losses.as_ref().is_some_and(|losses| losses.deadline().is_some())
+    }
+
+    /// So many more of its frames have arrived, are lost, and had been held to be lost; whether
+    /// that is too much.
+    pub fn count_losses(&mut self, arrived: u64, lost: u64, spurious: u64) -> bool {
+        if self.losses.is_none() && lost > 0 {
+            self.losses = Some(Box::default());
+        }
+        self.losses.as_mut().is_some_and(|losses| losses.count(arrived, lost, spurious))
+    }
+
+    /// Whether the time is over for which its cable was left.
+    pub fn is_taken_again(&mut self, now: Instant) -> bool {
+        self.losses.as_mut().is_some_and(|losses| losses.is_over(now))
+    }
+
+    /// Whether it is one to be used, as far as is known.
+    #[inline]
+    pub fn is_sound(&self) -> bool {
+        self.up && !self.suspect && !self.spare
+    }
+
+    /// When `bytes` more would be there, ns from now, as far as was measured.
+    pub fn arrival_ns(&self, links: &[Link], bytes: u64) -> u64 {
+        let link = links[self.link.index()].bandwidth(self.passes()).0;
+        let rate = self.cc.rate().map_or(link, |rate| rate.min(link)).max(1);
+        let all = u128::from(self.sender.in_flight + bytes) * 1_000_000_000;
+        self.sender.rtt.least.saturating_add((all / u128::from(rate)) as u64)
     }
 
     /// Bytes that the window has room for; at least a frame if nothing is on the way.
     #[inline]
     pub fn room(&self) -> u64 {
-        let (window, flight) = (self.cc.window(), self.sender.in_flight);
+        let (window, flight) = (self.cc.window().min(self.most), self.sender.in_flight);
         if flight == 0 { window.max(self.mtu as u64) } else { window.saturating_sub(flight) }
     }
 

@@ -10,8 +10,8 @@ use crate::time::Instant;
 /// The rest of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
-    /// When it ends, if the path rests.
-    pub until: Option<Instant>,
+    /// When it ends; zero: the path does not rest.
+    until: Instant,
     /// How long it was the last time, ns, and when it ended.
     last_ns: u64,
     ended: Instant,
@@ -24,7 +24,12 @@ impl Rest {
     /// Whether the path rests.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.until.is_some()
+        self.until != Instant(0)
+    }
+
+    /// When it ends, if the path rests.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.is_on().then_some(self.until)
     }
 
     /// A long frame was lost; whether the path rests from now on.
@@ -35,7 +40,7 @@ impl Rest {
         let (least, most) = config.rest_ns;
         let soon = now.since(self.ended) < self.last_ns.saturating_mul(FORGIVEN);
         self.last_ns = if soon { (self.last_ns * 2).min(most) } else { least };
-        self.until = Some(now.plus(self.last_ns));
+        self.until = now.plus(self.last_ns);
         true
     }
 
@@ -43,14 +48,14 @@ impl Rest {
     pub fn on_false_alarm(&mut self, now: Instant) -> bool {
         self.last_ns /= 2;
         self.ended = now;
-        self.until.take().is_some()
+        std::mem::take(&mut self.until) != Instant(0)
     }
 
     /// Ends the rest if it is time.
     pub fn is_over(&mut self, now: Instant) -> bool {
-        let over = self.until.is_some_and(|until| until <= now);
+        let over = self.deadline().is_some_and(|until| until <= now);
         if over {
-            self.until = None;
+            self.until = Instant(0);
             self.ended = now;
         }
         over
@@ -69,14 +74,14 @@ mod tests {
         for expected in [10, 20, 40, 50, 50] {
             assert!(rest.on_loss(now, &config) && !rest.on_loss(now, &config));
             assert!(rest.is_on() && !rest.is_over(now));
-            assert_eq!(rest.until, Some(now.plus(expected)));
+            assert_eq!(rest.deadline(), Some(now.plus(expected)));
             now = now.plus(expected);
             assert!(rest.is_over(now) && !rest.is_on());
             now = now.plus(1);
         }
         now = now.plus(50 * FORGIVEN);
         rest.on_loss(now, &config);
-        assert_eq!(rest.until, Some(now.plus(10)));
+        assert_eq!(rest.deadline(), Some(now.plus(10)));
         assert!(rest.on_false_alarm(now) && !rest.is_on());
     }
 }

@@ -14,6 +14,8 @@ use crate::time::Instant;
 pub(crate) struct AckSummary {
     /// Bytes that newly arrived.
     pub bytes: u64,
+    /// Packets that newly arrived, and count as being on the way.
+    pub arrived: u64,
     /// When the latest newly acknowledged packet was sent, if any was.
     pub sent_at: Option<Instant>,
     /// A new round-trip sample, ns.
@@ -72,6 +74,8 @@ pub(crate) struct Run {
 
 /// Most that [`Sender::reorder`] grows to.
 const REORDER_MAX: u64 = 256;
+/// What may have lain unread for more than this part of a round trip says nothing of it.
+pub(crate) const LAY_SHARE: u64 = 16;
 
 /// Adds what a packet carried to `list`, joined to what is there where it continues it: bulk comes
 /// in long rows, which are then settled in one step.
@@ -139,12 +143,13 @@ impl Sender {
 
     /// Takes an acknowledgement of `largest` and, below it, of the inclusive `ranges`, newest
     /// first. What arrived goes to `acked`, what is now held to be lost to `lost`. It was held back
-    /// for `delay` ns; where that is not known, it says nothing of the round trip. `None`: it
-    /// acknowledges what was never sent.
+    /// for so many ns of `delay`, and may have lain here for the others; where that is not known,
+    /// or not little beside the round trip, it says nothing of that. `None`: it acknowledges what
+    /// was never sent.
     pub fn on_ack(
         &mut self,
         now: Instant,
-        delay: Option<u64>,
+        delay: Option<(u64, u64)>,
         ranges: impl Iterator<Item = (u64, u64)>,
         config: &Config,
         acked: &mut Vec<Content>,
@@ -168,8 +173,9 @@ impl Sender {
             if let Some(since) = sum.late_since.filter(|_| sum.after_timeouts > 0) {
                 sum.late_ns = now.since(since);
             }
-            let held = sum.rtt.and(delay);
-            sum.rtt = held.map(|held| self.rtt.sample(now.since(sent_at), held));
+            let took = now.since(sent_at);
+            let told = sum.rtt.and(delay).filter(|(_, lay)| lay.saturating_mul(LAY_SHARE) <= took);
+            sum.rtt = told.map(|(held, _)| self.rtt.sample(took, held));
         }
         self.find_lost(now, config, lost, &mut sum);
         self.sent.prune(Instant(now.0.saturating_sub(4 * self.rtt.loss_delay())));
@@ -201,6 +207,7 @@ impl Sender {
                 }
             }
             sum.bytes += u64::from(sent.size);
+            sum.arrived += 1;
             sum.large_arrived |= sent.size as usize > base_mtu;
             sum.sent_at = sum.sent_at.max(Some(sent.at));
             // Only the newest packet of an acknowledgement was not held back by it.
@@ -353,7 +360,14 @@ mod tests {
         let (mut acked, mut lost) = (Vec::new(), Vec::new());
         let config = Config::default();
         let sum = s
-            .on_ack(Instant(now), Some(0), ranges.iter().copied(), &config, &mut acked, &mut lost)
+            .on_ack(
+                Instant(now),
+                Some((0, 0)),
+                ranges.iter().copied(),
+                &config,
+                &mut acked,
+                &mut lost,
+            )
             .unwrap();
         (sum, [acked, lost])
     }
@@ -411,8 +425,14 @@ mod tests {
         let mut s = sender(3);
         let (mut acked, mut lost) = (Vec::new(), Vec::new());
         let config = Config::default();
-        let bad =
-            s.on_ack(Instant(2000), Some(0), [(0, 3)].into_iter(), &config, &mut acked, &mut lost);
+        let bad = s.on_ack(
+            Instant(2000),
+            Some((0, 0)),
+            [(0, 3)].into_iter(),
+            &config,
+            &mut acked,
+            &mut lost,
+        );
         assert!(bad.is_none());
     }
 

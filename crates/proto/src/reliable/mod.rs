@@ -10,6 +10,6 @@ mod rtt;
 mod sent;
 mod space;
 
-pub(crate) use loss::{AckSummary, Run, Sender};
+pub(crate) use loss::{AckSummary, LAY_SHARE, Run, Sender};
 pub(crate) use sent::Content;
 pub(crate) use space::{Haste, Space, expand};

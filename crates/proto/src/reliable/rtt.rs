@@ -41,12 +41,20 @@ impl Rtt {
         self.deviation = self.deviation.max(self.smooth.abs_diff(ns) / 4);
     }
 
+    /// How long an acknowledgement may wait for a frame that carries it, ns: on a slow path
+    /// somewhat longer than a round trip. Who answers a message has not read its frame to the end,
+    /// so only the next answer acknowledges it; else each would be followed by a frame that says
+    /// nothing else.
+    pub fn ack_ns(&self, config: &Config) -> u64 {
+        config.ack_delay_ns.max((2 * self.smooth).min(config.pto_min_ns))
+    }
+
     /// How long to wait for any acknowledgement before asking for one.
     pub fn probe_timeout(&self, config: &Config) -> u64 {
         if self.smooth == 0 {
             return config.pto_initial_ns.max(4 * self.deviation).min(config.pto_max_ns);
         }
-        let wait = self.smooth + 4 * self.deviation + config.ack_delay_ns;
+        let wait = self.smooth + 4 * self.deviation + self.ack_ns(config);
         wait.clamp(config.pto_min_ns, config.pto_max_ns)
     }
 

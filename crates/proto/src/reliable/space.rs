@@ -89,15 +89,15 @@ impl Space {
         number >= self.floor && number == self.received.highest().map_or(0, |n| n + 1)
     }
 
-    /// Notes that packets came and were used. `wants`: they ask for an acknowledgement, so soon.
-    /// Returns whether an acknowledgement is due now.
+    /// Notes that packets came and were used. `wants`: they ask for an acknowledgement, so soon,
+    /// and usually within `usual_ns`. Returns whether an acknowledgement is due now.
     #[inline]
     pub fn note(
         &mut self,
         numbers: Range<u64>,
         now: Instant,
         wants: bool,
-        haste: Haste,
+        (haste, usual_ns): (Haste, u64),
         config: &Config,
     ) -> bool {
         let expected = self.received.highest().map_or(0, |n| n + 1);
@@ -121,7 +121,7 @@ impl Space {
             self.ack_at = None;
         } else if !self.due {
             let soon = haste == Haste::Soon;
-            let at = now.plus(if soon { config.ack_soon_ns } else { config.ack_delay_ns });
+            let at = now.plus(if soon { config.ack_soon_ns } else { usual_ns });
             self.ack_at = Some(self.ack_at.map_or(at, |before| before.min(at)));
         }
         self.due
@@ -206,30 +206,33 @@ mod tests {
 
     #[test]
     fn acknowledges_by_count_by_time_and_at_once_on_a_gap() {
-        let config = Config { ack_every: 3, ack_delay_ns: 50, ..Config::default() };
+        let config = Config { ack_every: 3, ..Config::default() };
         let mut s = Space::default();
-        assert!(!s.note(0..1, Instant(10), true, Haste::Usual, &config));
+        assert!(!s.note(0..1, Instant(10), true, (Haste::Usual, 50), &config));
         assert_eq!(s.ack_at, Some(Instant(60)));
-        assert!(!s.note(1..2, Instant(11), true, Haste::Usual, &config));
-        assert!(s.note(2..3, Instant(12), true, Haste::Usual, &config));
+        assert!(!s.note(1..2, Instant(11), true, (Haste::Usual, 50), &config));
+        assert!(s.note(2..3, Instant(12), true, (Haste::Usual, 50), &config));
         let (delay, ranges) = s.acknowledge(Some(Instant(15)));
         assert_eq!((delay, ranges.collect::<Vec<_>>()), (Some(3), vec![(0, 2)]));
         assert!(!s.is_pending());
-        assert!(s.note(5..6, Instant(20), true, Haste::Usual, &config), "a gap is told at once");
+        assert!(
+            s.note(5..6, Instant(20), true, (Haste::Usual, 50), &config),
+            "a gap is told at once"
+        );
         assert!(s.is_duplicate(5) && !s.is_duplicate(4) && !s.is_duplicate(6));
     }
 
     #[test]
     fn who_is_waited_for_is_acknowledged_sooner_and_nobody_later() {
-        let config = Config { ack_delay_ns: 50, ack_soon_ns: 5, ..Config::default() };
+        let config = Config { ack_soon_ns: 5, ..Config::default() };
         let mut s = Space::default();
-        assert!(!s.note(0..1, Instant(10), true, Haste::Usual, &config));
-        assert!(!s.note(1..2, Instant(11), true, Haste::Soon, &config));
+        assert!(!s.note(0..1, Instant(10), true, (Haste::Usual, 50), &config));
+        assert!(!s.note(1..2, Instant(11), true, (Haste::Soon, 50), &config));
         assert_eq!(s.ack_at, Some(Instant(16)));
-        assert!(!s.note(2..3, Instant(12), true, Haste::Soon, &config));
-        assert!(!s.note(3..4, Instant(13), true, Haste::Usual, &config));
+        assert!(!s.note(2..3, Instant(12), true, (Haste::Soon, 50), &config));
+        assert!(!s.note(3..4, Instant(13), true, (Haste::Usual, 50), &config));
         assert_eq!(s.ack_at, Some(Instant(16)), "the first that is due");
-        assert!(s.note(4..5, Instant(14), true, Haste::Now, &config));
+        assert!(s.note(4..5, Instant(14), true, (Haste::Now, 50), &config));
         for haste in [Haste::Usual, Haste::Soon, Haste::Now] {
             assert_eq!(Haste::from_flags(haste.flags() | flags::CRC), haste);
         }
@@ -240,7 +243,7 @@ mod tests {
         let config = Config::default();
         let mut s = Space::default();
         for n in 0..1000 {
-            s.note(n * 2..n * 2 + 1, Instant(n), false, Haste::Usual, &config);
+            s.note(n * 2..n * 2 + 1, Instant(n), false, (Haste::Usual, 50), &config);
         }
         assert!(s.received.count() <= RANGES_KEPT);
         assert!(s.is_duplicate(1) && !s.is_duplicate(1997));

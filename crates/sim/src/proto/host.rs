@@ -310,7 +310,11 @@ impl Host {
                 self.work.peers.retain(|p| *p != peer.0);
                 self.holds.retain(|h| h.1 != peer.0);
             }
-            Incoming::Alive { .. } | Incoming::Warning { .. } | Incoming::Datagram { .. } => {}
+            Incoming::Alive { .. }
+            | Incoming::CutInSoftware { .. }
+            | Incoming::Relay { .. }
+            | Incoming::Warning { .. }
+            | Incoming::Datagram { .. } => {}
         }
     }
 

@@ -6,3 +6,4 @@ mod canary;
 mod exchange;
 mod goodput;
 mod seeds;
+mod tune;

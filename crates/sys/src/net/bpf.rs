@@ -107,7 +107,8 @@ fn lengths(over: usize, most: usize) -> [libc::sock_filter; 5] {
     ]
 }
 
-fn put(fd: RawFd, mut program: Vec<libc::sock_filter>) -> io::Result<()> {
+/// Puts a filter on a socket.
+pub(crate) fn put(fd: RawFd, mut program: Vec<libc::sock_filter>) -> io::Result<()> {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     sockopt::set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }

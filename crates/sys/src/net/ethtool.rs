@@ -14,6 +14,8 @@ const GET_TSO: u32 = 0x1e;
 const SET_TSO: u32 = 0x1f;
 const GET_GSO: u32 = 0x23;
 const GET_GRO: u32 = 0x2b;
+const GET_EEE: u32 = 0x44;
+const GET_LINK_SETTINGS: u32 = 0x4c;
 
 /// 32-bit words of `struct ethtool_coalesce`, its command included.
 const COALESCING_WORDS: usize = 23;
@@ -33,6 +35,47 @@ pub struct Coalescing {
     pub adaptive_rx: bool,
     /// Whether it adapts the send side.
     pub adaptive_tx: bool,
+}
+
+/// The bits of link modes over twisted pairs, by linux/ethtool.h, and their speeds in Mb/s.
+pub const TWISTED_PAIR: [(u32, u32); 9] = [
+    (0, 10),
+    (1, 10),
+    (2, 100),
+    (3, 100),
+    (4, 1000),
+    (5, 1000),
+    (12, 10_000),
+    (47, 2500),
+    (48, 5000),
+];
+
+/// What the two ends of a cable have agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkModes {
+    /// Megabits per second, if the driver knows.
+    pub speed_mbit: Option<u32>,
+    /// Whether only one end sends at a time, if the driver knows.
+    pub half_duplex: Option<bool>,
+    /// Whether the ends tell each other what they can do.
+    pub negotiates: bool,
+    /// The modes that this end offers: the first 64 bits, as in [`TWISTED_PAIR`].
+    pub own: u64,
+    /// Those that the other end offers; zero where the driver does not say.
+    pub other: u64,
+}
+
+/// Whether the link sleeps between frames (Energy-Efficient Ethernet).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Eee {
+    /// Both ends have agreed to.
+    pub active: bool,
+    /// This end wants to.
+    pub enabled: bool,
+    /// Whether this end lets it sleep when it has nothing to send, ...
+    pub sends_idle: bool,
+    /// ... after so many microseconds.
+    pub timer_us: u32,
 }
 
 /// Questions to the driver of one interface.
@@ -154,5 +197,64 @@ impl Ethtool {
         (words[1], words[2], words[5], words[6]) = (to.rx_us, to.rx_frames, to.tx_us, to.tx_frames);
         (words[10], words[11]) = (u32::from(to.adaptive_rx), u32::from(to.adaptive_tx));
         self.ask(&mut words)
+    }
+
+    /// What the two ends have agreed on.
+    ///
+    /// # Errors
+    /// When the driver does not answer (a virtual interface often does not).
+    pub fn link_modes(&self) -> io::Result<LinkModes> {
+        // `struct ethtool_link_settings`: command, speed, then bytes (duplex, port, address,
+        // negotiation; two more, the masks' length in words, ...), 12 words in all; behind it
+        // three masks of that length. Asked with none, the kernel says how long, negated.
+        const HEAD: usize = 12;
+        const LENGTH_AT: usize = 3;
+        let mut words = vec![0u32; HEAD];
+        words[0] = GET_LINK_SETTINGS;
+        self.ask(&mut words)?;
+        let length = |words: &[u32]| words[LENGTH_AT].to_ne_bytes()[2] as i8;
+        let masks = usize::try_from(-i32::from(length(&words))).unwrap_or(0);
+        if masks == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut words = vec![0u32; HEAD + 3 * masks];
+        words[0] = GET_LINK_SETTINGS;
+        let mut head = words[LENGTH_AT].to_ne_bytes();
+        head[2] = masks as u8;
+        words[LENGTH_AT] = u32::from_ne_bytes(head);
+        self.ask(&mut words)?;
+        let [duplex, _, _, negotiates] = words[2].to_ne_bytes();
+        let mask = |which: usize| {
+            let words = &words[HEAD + which * masks..][..masks];
+            let high = words.get(1).map_or(0, |high| u64::from(*high) << 32);
+            u64::from(words[0]) | high
+        };
+        Ok(LinkModes {
+            speed_mbit: Some(words[1]).filter(|&s| s != 0 && s != u32::MAX),
+            half_duplex: match duplex {
+                0 => Some(true),
+                1 => Some(false),
+                _ => None,
+            },
+            negotiates: negotiates == 1,
+            own: mask(1),
+            other: mask(2),
+        })
+    }
+
+    /// Whether the link sleeps between frames.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the card cannot.
+    pub fn eee(&self) -> io::Result<Eee> {
+        // `struct ethtool_eee`: command, supported, advertised, the other end's, active, enabled,
+        // whether it is sent, after what time, two more.
+        let mut words = [0u32; 10];
+        words[0] = GET_EEE;
+        self.ask(&mut words)?;
+        let [.., active, enabled, sends_idle, timer_us, _, _] = words;
+        let on = |word: u32| word != 0;
+        let (active, enabled, sends_idle) = (on(active), on(enabled), on(sends_idle));
+        Ok(Eee { active, enabled, sends_idle, timer_us })
     }
 }

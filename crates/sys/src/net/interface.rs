@@ -37,7 +37,7 @@ impl IpAddress {
 }
 
 /// A network interface.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Interface {
     /// Its name, as `ip link` shows it.
     pub name: String,
@@ -122,17 +122,11 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
     let flags = word(&head[8..])?;
     let has = |flag: i32| flags & flag as u32 != 0;
     let mut interface = Interface {
-        name: String::new(),
         index: word(&head[4..])?,
-        mac: None,
-        mtu: 0,
         state: LinkState { up: has(libc::IFF_UP), carrier: has(libc::IFF_RUNNING) },
         loopback: has(libc::IFF_LOOPBACK),
         multicast: has(libc::IFF_MULTICAST),
-        kind: String::new(),
-        master: None,
-        wireless: false,
-        addresses: Vec::new(),
+        ..Interface::default()
     };
     for (what, value) in attributes(rest) {
         match what {

@@ -186,7 +186,8 @@ pub(crate) fn alone(options: &ContextOptions, key: JobKey) -> Result<(Parts, Add
     if matches!(options.device, DeviceKind::Composite | DeviceKind::Ether) {
         let links = LinkOptions::from_env(number, Some(key.job())).map_err(Error::setting)?;
         let wrappers = options.wrappers.clone();
-        devices.push(Box::new(Ether::new(me, key, options.protocol.clone(), links, wrappers)));
+        let ether = Ether::new(me, key, options.protocol.clone(), links, wrappers)?;
+        devices.push(Box::new(ether));
     }
     devices.push(Box::new(Loopback::new(me)));
     let parts = Parts {
@@ -230,7 +231,7 @@ fn make_device(
     let regions = shm.regions();
     let ether = || -> Result<Ether, Error> {
         let links = LinkOptions::from_env(number, Some(key.job())).map_err(Error::setting)?;
-        Ok(Ether::new(me, key, options.protocol.clone(), links, options.wrappers.clone()))
+        Ether::new(me, key, options.protocol.clone(), links, options.wrappers.clone())
     };
     let device: Box<dyn Device> = match options.device {
         DeviceKind::Loopback => Box::new(Loopback::new(me)),

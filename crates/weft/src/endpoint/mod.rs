@@ -46,7 +46,7 @@ use weft_sys::watch::Signal;
 use weft_wire::{ADDRESS_LEN, Address, Envelope, JobKey, Kind, PeerId};
 
 use crate::context::{Context, ContextOptions, Parts, Place, alone, close, finish, patience};
-use crate::device::Counters;
+use crate::device::{Counters, Way};
 use crate::error::Error;
 use crate::remote::Windows;
 use crate::shm::{Region, Regions};
@@ -464,6 +464,12 @@ impl Endpoint {
     /// How many wires lead to `peer` now: 0 within a node, and for one that is not connected.
     pub fn wires(&self, peer: u32) -> usize {
         self.station.lock().device.wires(PeerId(peer))
+    }
+
+    /// What leads to `peer` now, link by link: nothing within a node, and to one that is not
+    /// connected.
+    pub fn ways(&self, peer: u32) -> Vec<Way> {
+        self.station.lock().device.ways(PeerId(peer))
     }
 
     /// What the devices and links have done so far, by name, and the lengths of the queues.

@@ -3,11 +3,12 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use weft_link::{Link, LinkError, LinkOptions, Voice, Wrappers, open_links};
+use weft_link::{Link, LinkError, LinkOptions, Voice, Wrappers, wire_speed};
 use weft_proto::{Engine, Instant, LinkSpec};
 use weft_sys::clock::now_ns;
-use weft_wire::{Burst, LinkId, Tail, begins_with_message, is_datagram};
+use weft_wire::{Burst, LinkAddr, LinkId, Tail, begins_with_message, is_datagram};
 
+use super::opening::{Opening, spec};
 use super::transfers::Transfers;
 use crate::error::Error;
 
@@ -27,10 +28,8 @@ const ROW_MAX: u32 = 32;
 /// See the module's page.
 pub(super) struct Links {
     links: Vec<Box<dyn Link>>,
-    /// Links that were refused, and why, for people.
-    unusable: Vec<(String, LinkError)>,
-    /// How the links are opened; taken by the opening.
-    options: Option<(LinkOptions, Wrappers)>,
+    /// How links are opened; nothing where they were given.
+    opening: Option<Opening>,
     up: Vec<bool>,
     /// The link that is asked first in the next round.
     turn: usize,
@@ -58,8 +57,7 @@ impl Links {
     pub(super) fn lazy(options: LinkOptions, wrappers: Wrappers) -> Links {
         Links {
             links: Vec::new(),
-            unusable: Vec::new(),
-            options: Some((options, wrappers)),
+            opening: Some(Opening::new(options, wrappers)),
             up: Vec::new(),
             turn: 0,
             row: 0,
@@ -77,7 +75,7 @@ impl Links {
     /// Links that are open already.
     pub(super) fn opened(links: Vec<Box<dyn Link>>, engine: &mut Engine) -> Links {
         let mut all = Links::lazy(LinkOptions::new(0, None), Wrappers::default());
-        all.options = None;
+        all.opening = None;
         for link in links {
             all.add(link, engine);
         }
@@ -92,29 +90,21 @@ impl Links {
 
     /// Opens the links if that was not done yet.
     pub(super) fn open(&mut self, engine: &mut Engine) -> Result<(), Error> {
-        if let Some((options, wrappers)) = self.options.take() {
-            let opened = open_links(&options);
-            for (name, why) in &opened.unusable {
-                tracing::info!(link = %name, %why, "link not used");
-            }
-            self.unusable = opened.unusable;
-            for (number, link) in opened.links.into_iter().enumerate() {
-                let link = wrappers
-                    .wrap(link, number as u64, options.ethertype)
-                    .map_err(|e| Error::os("wrapping a link", e))?;
-                self.add(link, engine);
-            }
+        let Some(opening) = &mut self.opening else { return Ok(()) };
+        for link in opening.first()? {
+            self.add(link, engine);
         }
         if self.links.is_empty() {
-            return Err(Error::NoLinks { why: self.why_unusable() });
+            let why = self.opening.as_ref().map_or(String::new(), Opening::why_unusable);
+            return Err(Error::NoLinks { why });
         }
         Ok(())
     }
 
     /// All links, and those that will be opened, receive frames for groups with these tags.
     pub(super) fn hear_groups(&mut self, tags: &[u16]) {
-        if let Some((options, _)) = &mut self.options {
-            options.groups = tags.to_vec();
+        if let Some(opening) = &mut self.opening {
+            opening.hear_groups(tags);
         }
         for link in &mut self.links {
             if let Err(error) = link.hear_groups(tags) {
@@ -124,43 +114,74 @@ impl Links {
         }
     }
 
-    /// Each unusable link with its reason, for an error's message.
-    fn why_unusable(&self) -> String {
-        if self.unusable.is_empty() {
-            return "no network interface is admitted: `ip link` lists them, WEFT_INTERFACES admits \
-                    them by name"
-                .into();
-        }
-        let each = self.unusable.iter().map(|(name, why)| format!("{name}: {why}"));
-        each.collect::<Vec<_>>().join("; ")
-    }
-
     fn add(&mut self, link: Box<dyn Link>, engine: &mut Engine) {
+        if self.links.len() >= Engine::LINKS_MAX {
+            let (link, most) = (&link.info().name, Engine::LINKS_MAX);
+            return tracing::warn!(link, most, "link not used: there are too many");
+        }
+        engine.add_link(self.spec(&*link));
         let info = link.info();
-        let known = self.links.iter().map(|l| &l.info().interface);
-        let medium = { known }.position(|i| *i == info.interface).unwrap_or(self.links.len());
         tracing::debug!(link = %info.name, mtu = info.mtu, "link opened");
-        engine.add_link(LinkSpec {
-            addr: info.addr,
-            everyone: info.everyone,
-            mtu: info.mtu,
-            headroom: info.headroom,
-            max_burst: info.max_burst,
-            max_frames: info.max_frames,
-            pieces: info.pieces,
-            gathers: info.gathers,
-            send_ns: info.costs.send_ns,
-            receive_ns: info.costs.receive_ns,
-            latency_ns: info.costs.latency_ns,
-            bytes_per_s: info.costs.bytes_per_s,
-            integrity: info.integrity,
-            medium: medium as u32,
-        });
         self.any_free |= info.free_poll;
         self.warm_until_ns.push(if info.free_poll { u64::MAX } else { 0 });
         self.links.push(link);
         self.up.push(true);
         self.generation += 1;
+    }
+
+    fn spec(&self, link: &dyn Link) -> LinkSpec {
+        let name = &link.info().interface;
+        let medium = self.links.iter().position(|l| l.info().interface == *name);
+        spec(link, medium.unwrap_or(self.links.len()) as u32)
+    }
+
+    /// Opens links on interfaces that have come, or have come back.
+    fn open_new(&mut self, engine: &mut Engine, now: Instant) {
+        // What is being read lies in a link that might be replaced.
+        if self.current.is_some() || self.found.is_some() {
+            return;
+        }
+        let opening = self.opening.as_mut();
+        let Some(new) = opening.and_then(|o| o.later(self.links.len(), now.0)) else { return };
+        for interface in &new.interfaces {
+            // Its ends may have agreed on another speed.
+            for at in 0..self.links.len() {
+                if self.links[at].info().interface == interface.name {
+                    engine.set_wire_speed(LinkId(at as u8), wire_speed(interface));
+                }
+            }
+        }
+        for link in new.links {
+            self.take_in(link, engine, now);
+        }
+    }
+
+    /// Adds a link, or puts it in the place of one of its name: its interface is another one. The
+    /// next look finds it up.
+    fn take_in(&mut self, link: Box<dyn Link>, engine: &mut Engine, now: Instant) {
+        let known = self.links.iter().position(|l| l.info().name == link.info().name);
+        let at = known.unwrap_or(self.links.len());
+        match known {
+            Some(_) => {
+                engine.replace_link(now, LinkId(at as u8), self.spec(&*link));
+                self.links[at] = link;
+                self.generation += 1;
+            }
+            None => {
+                self.add(link, engine);
+                engine.set_link_up(now, LinkId(at as u8), false);
+            }
+        }
+        if let Some(up) = self.up.get_mut(at) {
+            *up = false;
+        }
+    }
+
+    /// From now on the kernel cuts this link's long frames.
+    pub(super) fn cut_in_software(&mut self, link: LinkId) {
+        if let Some(link) = self.links.get_mut(link.index()) {
+            link.cut_in_software();
+        }
     }
 
     /// A voice of each link, as far as it has one.
@@ -171,6 +192,30 @@ impl Links {
     /// The name of a link, for people.
     pub(super) fn name(&self, link: LinkId) -> &str {
         self.links.get(link.index()).map_or("?", |l| &l.info().name)
+    }
+
+    /// A link's own address.
+    pub(super) fn address(&self, link: LinkId) -> Option<LinkAddr> {
+        self.links.get(link.index()).map(|link| link.info().addr)
+    }
+
+    /// The network interface of a link.
+    pub(super) fn interface(&self, link: LinkId) -> &str {
+        self.links.get(link.index()).map_or("", |l| &l.info().interface)
+    }
+
+    /// The network interfaces that the links have.
+    pub(super) fn interface_names(&self) -> Vec<String> {
+        let mut all: Vec<_> = self.links.iter().map(|l| l.info().interface.clone()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.retain(|name| !name.is_empty());
+        all
+    }
+
+    /// How many they are.
+    pub(super) fn interfaces(&self) -> usize {
+        self.interface_names().len()
     }
 
     /// The most bytes that a burst of any link has.
@@ -419,16 +464,18 @@ impl Links {
         }
     }
 
-    /// Looks at the state of the interfaces now and then.
-    pub(super) fn check_state(&mut self, engine: &mut Engine, now: Instant) {
+    /// Looks at the state of the interfaces now and then; `true` when it was time to.
+    pub(super) fn check_state(&mut self, engine: &mut Engine, now: Instant) -> bool {
         if now.0 < self.state_due_ns {
-            return;
+            return false;
         }
         self.state_due_ns = now.0 + STATE_INTERVAL_NS;
+        self.open_new(engine, now);
         for at in 0..self.links.len() {
             let up = self.links[at].is_up();
             self.set_up(engine, now, at, up, None);
         }
+        true
     }
 
     fn set_up(
@@ -445,7 +492,7 @@ impl Links {
         self.up[at] = up;
         let name = &self.links[at].info().name;
         match (up, why) {
-            (true, _) => tracing::info!(link = %name, "link is up again"),
+            (true, _) => tracing::info!(link = %name, "link is up"),
             (false, Some(why)) => tracing::warn!(link = %name, %why, "link is down"),
             (false, None) => tracing::warn!(link = %name, "link is down"),
         }
@@ -505,7 +552,7 @@ fn keep_warm(until: &mut u64, still_ns: &mut (u64, u64), now: Instant) {
 mod tests {
     use weft_link::MemoryHub;
     use weft_proto::Config;
-    use weft_wire::{Address, JobKey, LinkAddr};
+    use weft_wire::{Address, JobKey};
 
     use super::*;
 

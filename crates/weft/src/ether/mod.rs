@@ -9,8 +9,12 @@ mod company;
 mod datagram;
 mod incoming;
 mod links;
+mod opening;
+mod relay;
 mod signs;
 mod transfers;
+mod tuning;
+mod whereabouts;
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -22,13 +26,16 @@ use weft_sys::clock::now_ns;
 use weft_wire::{Address, Burst, Envelope, JobKey, LinkId, OpId, PeerId, Ticket};
 
 use crate::attention::Attention;
-use crate::device::{Caps, Counters, Device, Event, Pulse, Row, SendError, Wake};
+use crate::device::{Caps, Counters, Device, Event, Pulse, Row, SendError, Wake, Way};
 use crate::error::Error;
 use company::Company;
 use incoming::{Current, EARLY_NS};
 use links::Links;
+use relay::Relay;
 use signs::Signs;
 use transfers::Transfers;
+use tuning::Tuning;
+use whereabouts::Twins;
 
 /// What is sent in one go before arrivals are looked at: so many bytes of large messages ...
 const BYTES_PER_ROUND: usize = 512 * 1024;
@@ -87,30 +94,39 @@ pub struct Ether {
     /// Peers to be called, the last first, and when.
     to_call: Vec<PeerId>,
     call_at_ns: u64,
+    relay: Relay,
+    tuning: Tuning,
+    twins: Twins,
 }
 
 impl Ether {
     /// A device whose links are opened by `options`, when the first peer on another node is
     /// associated.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] when `WEFT_RELAY` or `WEFT_TUNE` cannot be read.
     pub fn new(
         me: Address,
         key: JobKey,
         config: Config,
         options: LinkOptions,
         wrappers: Wrappers,
-    ) -> Ether {
+    ) -> Result<Ether, Error> {
         let engine = Engine::new(config, me, key, me.nonce);
-        Ether::with(me, engine, Links::lazy(options, wrappers))
+        let relay = Relay::from_env(key.job(), options.ethertype)?;
+        let mut ether = Ether::with(me, engine, Links::lazy(options, wrappers), relay);
+        ether.tuning = Tuning::from_env()?;
+        Ok(ether)
     }
 
     /// A device on links that are open already.
     pub fn on_links(me: Address, key: JobKey, config: Config, links: Vec<Box<dyn Link>>) -> Ether {
         let mut engine = Engine::new(config, me, key, me.nonce);
         let links = Links::opened(links, &mut engine);
-        Ether::with(me, engine, links)
+        Ether::with(me, engine, links, Relay::none())
     }
 
-    fn with(me: Address, engine: Engine, links: Links) -> Ether {
+    fn with(me: Address, engine: Engine, links: Links, relay: Relay) -> Ether {
         let burst = Burst::new(links.max_burst());
         let signs = Signs::new(engine.config().dead_after_ns);
         signs.set_voices(links.voices());
@@ -134,6 +150,9 @@ impl Ether {
             early_since_ns: None,
             to_call: Vec::new(),
             call_at_ns: 0,
+            relay,
+            tuning: Tuning::none(),
+            twins: Twins::default(),
         }
     }
 
@@ -142,7 +161,15 @@ impl Ether {
         let name = self.peer_name(peer);
         match cause {
             Cause::Closed => Error::PeerClosed { peer, name },
-            cause => Error::PeerDead { peer, name, why: cause.to_string() },
+            cause => {
+                let mut why = cause.to_string();
+                if let Cause::NoAnswer { .. } = cause
+                    && let Some(parts) = whereabouts::parts(&self.engine, &self.me, &self.peers)
+                {
+                    why = format!("{why}; {parts}");
+                }
+                Error::PeerDead { peer, name, why }
+            }
         }
     }
 
@@ -253,6 +280,95 @@ impl Ether {
         self.now
     }
 
+    /// Looks at what changes seldom, when it is time to.
+    fn look_around(&mut self, now: Instant) {
+        let generation = self.links.generation;
+        if self.links.check_state(&mut self.engine, now) {
+            self.settle_links(generation, now.0);
+        }
+    }
+
+    /// Does what depends on which links there are, where they were those of `generation` before.
+    fn settle_links(&mut self, generation: u64, now_ns: u64) {
+        if self.links.generation != generation {
+            self.signs.set_voices(self.links.voices());
+            self.tuning.begin(self.links.interface_names());
+        }
+        self.relay.settle(&self.links, &mut self.engine, now_ns);
+        if self.burst.bytes_max() < self.links.max_burst() {
+            self.burst = Burst::new(self.links.max_burst());
+        }
+    }
+
+    #[inline]
+    fn poll_links(&mut self, now_ns: u64) -> bool {
+        self.current = Current::Nothing;
+        if self.company.hurried() {
+            let now = self.read_clock();
+            self.company.polled(now.0);
+            // Before anything is found, for whoever finds something may compute from then on.
+            if self.company.is_waiting() {
+                self.transmit(now);
+            }
+        }
+        // A time that is a little old will do where a poll is next to nothing: what needs it
+        // exactly reads the clock. Polls that cost a system call make it too old.
+        self.now = self.now.max(Instant(now_ns));
+        self.engine.looks(self.now);
+        self.engine.end_read(self.now);
+        let quiet = self.to_call.is_empty() && self.engine.is_idle(self.now);
+        if quiet {
+            if self.links.is_idle(self.now) {
+                self.found_none();
+                return false;
+            }
+            if self.take_found() {
+                return true;
+            }
+        }
+        if self.links.is_warm(self.now) {
+            self.polls = self.polls.wrapping_add(1);
+            if self.polls.is_multiple_of(POLLS_PER_LOOK) {
+                self.read_clock();
+            }
+        }
+        // With many ranks on a core this may be all that a turn on it has.
+        for _ in 0..ROUNDS_PER_POLL {
+            if self.next_event() {
+                return true;
+            }
+            if !self.unread || self.early_since_ns.is_some() {
+                break;
+            }
+            let now = self.read_clock();
+            self.transmit(now);
+        }
+        // What is sent says when: a poll's time may be an old one.
+        let now = if self.engine.has_to_send() { self.read_clock() } else { self.now };
+        if !self.unread {
+            self.found_none();
+        }
+        if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
+            self.engine.timeout(now);
+        }
+        if !self.to_call.is_empty() {
+            self.call_some(now);
+        }
+        self.look_around(now);
+        self.answer_probes();
+        self.transmit(now);
+        if self.early_since_ns.is_some() {
+            return false;
+        }
+        // Timers and the links' state cause events as well, and so does what sending has freed.
+        while let Some(incoming) = self.engine.next(now, &[]) {
+            if self.take(incoming) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Calls some of the peers that nobody has sent to.
     #[cold]
     fn call_some(&mut self, now: Instant) {
@@ -297,12 +413,7 @@ impl Device for Ether {
     fn welcome(&mut self) -> Result<(), Error> {
         let generation = self.links.generation;
         self.links.open(&mut self.engine)?;
-        if self.links.generation != generation {
-            self.signs.set_voices(self.links.voices());
-        }
-        if self.burst.bytes_max() < self.links.max_burst() {
-            self.burst = Burst::new(self.links.max_burst());
-        }
+        self.settle_links(generation, now_ns());
         Ok(())
     }
 
@@ -478,6 +589,11 @@ impl Device for Ether {
         self.engine.wires(peer)
     }
 
+    fn ways(&self, peer: PeerId) -> Vec<Way> {
+        let paths = self.engine.paths(peer).into_iter();
+        paths.map(|state| Way { link: self.links.name(state.link).to_string(), state }).collect()
+    }
+
     fn datagram_over(&mut self, peer: PeerId, wire: u8, bytes: &[u8]) -> bool {
         self.send_datagram(peer, Some(wire), bytes)
     }
@@ -495,71 +611,11 @@ impl Device for Ether {
         if self.links.is_empty() {
             return false;
         }
-        self.current = Current::Nothing;
-        if self.company.hurried() {
-            let now = self.read_clock();
-            self.company.polled(now.0);
-            // Before anything is found, for whoever finds something may compute from then on.
-            if self.company.is_waiting() {
-                self.transmit(now);
-            }
+        let found = self.poll_links(now_ns);
+        if self.tuning.is_on() && self.tuning.polled(self.now.0, found, &self.engine.counters()) {
+            self.tuning.decide(self.now.0);
         }
-        // A time that is a little old will do where a poll is next to nothing: what needs it
-        // exactly reads the clock. Polls that cost a system call make it too old.
-        self.now = self.now.max(Instant(now_ns));
-        self.engine.looks(self.now);
-        self.engine.end_read(self.now);
-        let quiet = self.to_call.is_empty() && self.engine.is_idle(self.now);
-        if quiet {
-            if self.links.is_idle(self.now) {
-                self.found_none();
-                return false;
-            }
-            if self.take_found() {
-                return true;
-            }
-        }
-        if self.links.is_warm(self.now) {
-            self.polls = self.polls.wrapping_add(1);
-            if self.polls.is_multiple_of(POLLS_PER_LOOK) {
-                self.read_clock();
-            }
-        }
-        // With many ranks on a core this may be all that a turn on it has.
-        for _ in 0..ROUNDS_PER_POLL {
-            if self.next_event() {
-                return true;
-            }
-            if !self.unread || self.early_since_ns.is_some() {
-                break;
-            }
-            let now = self.read_clock();
-            self.transmit(now);
-        }
-        // What is sent says when: a poll's time may be an old one.
-        let now = if self.engine.has_to_send() { self.read_clock() } else { self.now };
-        if !self.unread {
-            self.found_none();
-        }
-        if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
-            self.engine.timeout(now);
-        }
-        if !self.to_call.is_empty() {
-            self.call_some(now);
-        }
-        self.links.check_state(&mut self.engine, now);
-        self.answer_probes();
-        self.transmit(now);
-        if self.early_since_ns.is_some() {
-            return false;
-        }
-        // Timers and the links' state cause events as well, and so does what sending has freed.
-        while let Some(incoming) = self.engine.next(now, &[]) {
-            if self.take(incoming) {
-                return true;
-            }
-        }
-        false
+        found
     }
 
     fn event(&self) -> Event<'_> {
@@ -625,6 +681,9 @@ impl Device for Ether {
     }
 
     fn arm(&mut self, _wake: Wake) -> bool {
+        if self.tuning.is_on() {
+            self.tuning.falls_asleep();
+        }
         // Descriptors are readable as long as frames wait, so nothing is missed.
         self.links.poll_all();
         let now = self.read_clock();
@@ -648,6 +707,10 @@ impl Device for Ether {
         let mut add = |name: String, count: u64| counters.push((name, count));
         self.engine.counters().each(|name, count| add(format!("ether.{name}"), count));
         self.links.counters(&mut add);
+        let relayed = self.relay.counts();
+        add("ether.relayed_frames".into(), relayed.frames);
+        add("ether.relayed_bytes".into(), relayed.bytes);
+        add("ether.relay_dropped_frames".into(), self.relay.dropped());
         counters
     }
 }

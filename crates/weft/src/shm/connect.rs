@@ -108,6 +108,18 @@ fn challenge() -> Result<Challenge, Error> {
     Ok(bytes)
 }
 
+/// Why nobody answers `me` at the port of `address`.
+fn nobody(me: &Address, address: &Address) -> String {
+    let (here, there) = (me.host(), address.host());
+    if here == there {
+        return NOBODY.to_string();
+    }
+    format!(
+        "{NOBODY}; or {here} and {there} are different machines with the same node id, as machines \
+         have that were copied while running: reboot them, or set WEFT_NODE differently on each"
+    )
+}
+
 fn same_process(a: &Address, b: &Address) -> bool {
     (a.node, a.port, a.nonce) == (b.node, b.port, b.nonce)
 }
@@ -323,7 +335,7 @@ impl Shm {
             Ok(Some(socket)) => socket,
             Ok(None) => return self.peers[at].state = retry,
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
-                return self.bury(at, NOBODY);
+                return self.bury(at, &nobody(&self.me, &address));
             }
             Err(e) => {
                 let why = format!("calling it: {e}: if files are short, raise `ulimit -n`");

@@ -21,6 +21,9 @@ use crate::attention;
 use crate::device::{Pulse, Wake};
 use crate::error::Error;
 
+/// The name of its thread.
+pub(crate) const TENDER: &str = "weft-tender";
+
 /// The tender's longest sleep while the program is awake, and may leave something to it without a
 /// word.
 pub(super) const TICK_NS: u64 = 5_000_000;
@@ -64,7 +67,7 @@ impl<W: Work> Tender<W> {
         let shared = shared.clone();
         let tender = Tender { shared, sleeper, idle, pulse, judge, crowds: 0, sleeps: 0, told_ns };
         let thread = thread::Builder::new()
-            .name("weft-tender".into())
+            .name(TENDER.into())
             .spawn(move || tender.run())
             .map_err(|e| Error::system("starting the tender thread", &e))?;
         Ok((thread, [waker, idle_waker]))

@@ -29,6 +29,8 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use weft_link::{Link, LinkOptions, Wrappers, open_links};
+use weft_proto::LinkSpec;
+use weft_proto::rail::Merit;
 use weft_sys::clock::now_ns;
 use weft_sys::cpu;
 use weft_sys::watch::Watch;
@@ -178,6 +180,15 @@ fn facts(link: &dyn Link) -> Facts {
         headroom: info.headroom,
         max_burst: info.max_burst,
         max_frames: info.max_frames,
+        merit: Merit::of(&LinkSpec {
+            mtu: info.mtu,
+            send_ns: info.costs.send_ns,
+            receive_ns: info.costs.receive_ns,
+            latency_ns: info.costs.latency_ns,
+            bytes_per_s: info.costs.bytes_per_s,
+            wire_bytes_per_s: info.costs.wire_bytes_per_s,
+            ..LinkSpec::default()
+        }),
     }
 }
 

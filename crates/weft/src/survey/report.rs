@@ -1,5 +1,7 @@
 //! What a survey found.
 
+use weft_proto::rail::Merit;
+
 /// A process that takes part.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Who {
@@ -84,6 +86,8 @@ pub struct SurveyedLink {
     pub mtu: u32,
     /// Whether its interface was up, with a carrier, at the end.
     pub up: bool,
+    /// By what a job compares it with this node's other links.
+    pub merit: Merit,
 }
 
 /// What one process found.

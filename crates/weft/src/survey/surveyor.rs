@@ -3,11 +3,13 @@
 //! Every process announces itself on every link, and learns its *paths* from others' announcements:
 //! a link of its own, and a link of another process that is heard on it. It then measures one path
 //! after the other, each in a *session* (see [`super::session`]) that both ends give their whole
-//! attention: a process that is in one answers "busy" to others, who ask again a little later.
+//! attention: a process that is in one answers "busy" to others, who ask again a little later, and
+//! are waited for then: who has many paths, or slow ones, does not keep all others from measuring.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
+use weft_proto::rail::Merit;
 use weft_wire::LinkAddr;
 
 use super::PORT;
@@ -32,6 +34,8 @@ const ROUNDS: u32 = 3;
 const AGAIN_NS: u64 = 50_000_000;
 /// Most frames of rows that are sent over a link at once.
 const ROW_FRAMES_MAX: usize = 32;
+/// Who had to refuse another gives it so long to ask again before it measures itself, ns.
+const GIVE_WAY_NS: u64 = 20_000_000;
 /// How long measuring goes on after something came that another may follow, ns.
 const ATTENTION_NS: u64 = 1_000_000;
 
@@ -46,6 +50,7 @@ pub(super) struct Facts {
     pub headroom: usize,
     pub max_burst: usize,
     pub max_frames: usize,
+    pub merit: Merit,
 }
 
 /// What is to be sent.
@@ -91,6 +96,8 @@ pub(super) struct Surveyor {
     others: BTreeMap<u64, (Who, Vec<Row>)>,
     session: Option<Session>,
     grant: Option<Grant>,
+    /// Nothing is measured before: another waits for its turn.
+    give_way_until_ns: u64,
     announce_at_ns: u64,
     rows_at_ns: u64,
     attention_until_ns: u64,
@@ -109,6 +116,7 @@ impl Surveyor {
             others: BTreeMap::new(),
             session: None,
             grant: None,
+            give_way_until_ns: 0,
             announce_at_ns: now,
             rows_at_ns: now + ROWS_NS,
             attention_until_ns: 0,
@@ -263,6 +271,7 @@ impl Surveyor {
             // Two that ask each other at the same time: the one with the lower number goes first.
             let both = session.is_asking() && self.paths[session.path].nonce == nonce;
             if !both || self.who.nonce < nonce {
+                self.give_way_until_ns = u64::MAX;
                 return What::Busy;
             }
             let at = session.path;
@@ -270,6 +279,7 @@ impl Surveyor {
             self.put_off(now, at, 5_000_000);
         }
         self.grant = Some(Grant::new(nonce, id, now));
+        self.give_way_until_ns = 0;
         What::Grant
     }
 
@@ -345,7 +355,12 @@ impl Surveyor {
             let next = session.tick(now);
             self.follow(now, next, out);
         } else if self.grant.is_none() && now < measure_until {
-            self.begin(now, out);
+            if self.give_way_until_ns == u64::MAX {
+                self.give_way_until_ns = now + GIVE_WAY_NS;
+            }
+            if now >= self.give_way_until_ns {
+                self.begin(now, out);
+            }
         }
     }
 
@@ -408,7 +423,8 @@ impl Surveyor {
     pub fn deadline_ns(&self) -> u64 {
         let tries = self.paths.iter().filter(|p| p.is_wanted()).map(|p| p.try_at_ns).min();
         let session = self.session.as_ref().map(Session::deadline_ns);
-        let next = tries.unwrap_or(u64::MAX).min(session.unwrap_or(u64::MAX));
+        let tries = tries.unwrap_or(u64::MAX).max(self.give_way_until_ns);
+        let next = tries.min(session.unwrap_or(u64::MAX));
         next.min(self.announce_at_ns).min(self.rows_at_ns)
     }
 
@@ -460,6 +476,7 @@ impl Surveyor {
             interface: l.interface.clone(),
             mtu: l.mtu as u32,
             up: true,
+            merit: l.merit,
         };
         Report {
             links: self.links.iter().map(link).collect(),

@@ -26,6 +26,12 @@ pub fn apply(arguments: &[String]) -> Result<&[String], Failure> {
                 rest = &after[1..];
             }
             "--no-raw-sockets" if mine => drop_right(CapabilitySet::NET_RAW)?,
+            // Root's CAP_SYS_ADMIN stands for CAP_BPF.
+            "--no-relay" if mine => {
+                drop_right(CapabilitySet::BPF)?;
+                drop_right(CapabilitySet::SYS_ADMIN)?;
+                drop_right(CapabilitySet::NET_ADMIN)?;
+            }
             "--no-attach" if mine => seccomp::refuse(&[seccomp::PROCESS_VM_READV])?,
             "--no-barriers" if mine => seccomp::refuse(&[seccomp::MEMBARRIER])?,
             "--undumpable" if mine => {
@@ -40,7 +46,8 @@ pub fn apply(arguments: &[String]) -> Result<&[String], Failure> {
                     limit(which, most)?;
                 }
             }
-            "--no-raw-sockets" | "--no-attach" | "--no-barriers" | "--undumpable" => {}
+            "--no-raw-sockets" | "--no-relay" | "--no-attach" | "--no-barriers"
+            | "--undumpable" => {}
             other => return Err(format!("there is no option {other}").into()),
         }
     }

@@ -121,6 +121,7 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "compute" => talk::compute(&rank, number(0, 6)?),
         "talk" => talk::talk(&rank, number(0, 3)?),
         "serve" => talk::serve(&rank),
+        "across" => talk::across(&rank, number(0, 2)? as u32),
         "truncate" => talk::truncate(&rank),
         other => Err(format!("there is no role {other}").into()),
     }

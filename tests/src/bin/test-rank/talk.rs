@@ -71,6 +71,48 @@ pub fn serve(rank: &Rank) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Rank 0 and its partner talk, messages of all lengths there and back, until rank 0 gets the order
+/// `stop`. The others only wait for the end.
+pub fn across(rank: &Rank, partner: u32) -> Result<(), Failure> {
+    const ORDER: u64 = 1 << 60;
+    let e = &rank.endpoint;
+    let me = e.rank();
+    let other = if me == 0 { partner } else { 0 };
+    let mut told = Instant::now();
+    for round in 0.. {
+        let mut goes_on = [1];
+        match me {
+            0 if rank.orders.try_recv().is_ok_and(|order| order == "stop") => goes_on[0] = 0,
+            0 => {}
+            _ => drop(e.recv(0, ORDER, &mut goes_on)?),
+        }
+        if me == 0 {
+            e.send(partner, ORDER, &goes_on)?;
+        }
+        if goes_on == [0] {
+            break;
+        }
+        let len = LENGTHS[round as usize % LENGTHS.len()];
+        let send = e.isend(other, round, payload(me, round, len))?;
+        let got = e.wait(e.irecv(other, round, vec![0xff; len]))?;
+        e.wait(send)?;
+        if got.buffer != payload(other, round, len) {
+            return Err(format!("{len} bytes from rank {other} are damaged").into());
+        }
+        rank.say_at_pace(&mut told, format_args!("got {round}"));
+    }
+    if me == 0 {
+        for peer in (1..e.size()).filter(|peer| *peer != partner) {
+            if let Err(error) = e.send(peer, ORDER, &[0]) {
+                rank.say(format_args!("the end of rank {peer}: {error}"));
+            }
+        }
+    }
+    rank.say("complete");
+    rank.tell_counters();
+    Ok(())
+}
+
 /// Rank 1 computes for so many seconds with a message in its hand, then with room that it has
 /// reserved for one, while rank 0 waits for its word.
 pub fn hold(seconds: u64) -> Result<(), Failure> {

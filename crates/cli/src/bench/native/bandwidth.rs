@@ -54,8 +54,8 @@ struct Count {
 /// # Errors
 /// When the job or a peer fails.
 pub fn run(args: &BandwidthArgs) -> Result<(), CliError> {
-    let rank = join(&args.common)?;
-    if !takes_part(rank.context.rank()) {
+    let mut rank = join(&args.common)?;
+    if !takes_part(&mut rank) {
         return Ok(());
     }
     let mut results = Results::new(&rank);

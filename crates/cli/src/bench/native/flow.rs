@@ -45,8 +45,8 @@ const KNOCK: u64 = 2;
 /// # Errors
 /// When the job or a peer fails, or a size is more than one message of a context holds.
 pub fn rate(args: &RateArgs) -> Result<(), CliError> {
-    let rank = join(&args.common)?;
-    if !takes_part(rank.context.rank()) {
+    let mut rank = join(&args.common)?;
+    if !takes_part(&mut rank) {
         return Ok(());
     }
     let mut results = Results::new(&rank);
@@ -162,8 +162,8 @@ const WAIT: Duration = Duration::from_millis(1000);
 /// # Errors
 /// When the job or a peer fails.
 pub fn idle(args: &IdleArgs) -> Result<(), CliError> {
-    let rank = join(&args.common)?;
-    if !takes_part(rank.context.rank()) {
+    let mut rank = join(&args.common)?;
+    if !takes_part(&mut rank) {
         return Ok(());
     }
     let mut results = Results::new(&rank);

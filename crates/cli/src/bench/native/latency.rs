@@ -39,8 +39,8 @@ const TAG: u64 = 1;
 /// # Errors
 /// When the job or a peer fails.
 pub fn run(args: &LatencyArgs) -> Result<(), CliError> {
-    let rank = join(&args.common)?;
-    if !takes_part(rank.context.rank()) {
+    let mut rank = join(&args.common)?;
+    if !takes_part(&mut rank) {
         return Ok(());
     }
     let mut results = Results::new(&rank);

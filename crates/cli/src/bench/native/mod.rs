@@ -135,7 +135,10 @@ impl Results {
     }
 }
 
-/// Ranks that take no part in a benchmark for two wait for its end in [`Context`]'s close.
-fn takes_part(rank: u32) -> bool {
-    rank < 2
+/// Whether a rank takes part in a benchmark for two. The others sleep until a rank leaves: their
+/// nodes may be on the way between the two.
+fn takes_part(rank: &mut Rank) -> bool {
+    let one_of_two = rank.context.rank() < 2;
+    while !one_of_two && rank.context.recv().is_ok() {}
+    one_of_two
 }

@@ -1,0 +1,456 @@
+//! Ways through nodes between, on graphs of cables.
+
+use std::collections::{BTreeMap, HashMap};
+
+use weft_proto::{Cause, Config, Engine, Incoming, Instant, LinkSpec, Payloads, Relaying};
+use weft_wire::{Address, Burst, Envelope, Header, JobKey, LinkAddr, LinkId, OpId, PeerId, Route};
+
+const EVERYONE: [u8; 6] = [3; 6];
+const DELAY_NS: u64 = 5_000;
+const KEY: JobKey = JobKey([42; 16]);
+
+type Mac = [u8; 6];
+/// A node and one of its links.
+type End = (usize, usize);
+
+struct Nothing;
+
+impl Payloads for Nothing {
+    fn read(&mut self, _op: OpId, _offset: u64, _into: &mut [u8]) {}
+}
+
+struct Flight {
+    end: End,
+    from: Mac,
+    to: Mac,
+    frame: Vec<u8>,
+    /// Nodes that have handed it on.
+    hops: u32,
+}
+
+/// What a node that lies does with ways through it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lie {
+    /// It tells of ways, and hands nothing on.
+    Swallows,
+    /// It says of everybody that they are at its own address.
+    AllAreHere,
+    /// It says of each node that it is where another one is.
+    Swaps,
+}
+
+struct Graph {
+    now: Instant,
+    engines: Vec<Engine>,
+    /// Who is on each segment: two for a cable, more for a switch.
+    cables: Vec<Vec<End>>,
+    cut: Vec<bool>,
+    /// By end, from and to: the link that frames leave by.
+    flows: HashMap<(End, Mac, Mac), usize>,
+    flights: BTreeMap<(Instant, u64), Flight>,
+    serial: u64,
+    sent: u64,
+    relayed: u64,
+    /// Tags that came, by node and sender.
+    got: Vec<Vec<(usize, u64)>>,
+    dead: Vec<(usize, usize, Cause)>,
+    liar: Option<(usize, Lie)>,
+    burst: Burst,
+}
+
+fn mac(end: End) -> Mac {
+    [2, 0, 0, 0, end.0 as u8, end.1 as u8]
+}
+
+fn address(node: usize) -> Address {
+    Address::new(node as u64 + 100, node as u64 + 1000, 7, node as u32, "graph")
+}
+
+impl Graph {
+    /// `count` nodes, and segments between them.
+    fn new(count: usize, segments: &[&[usize]]) -> Graph {
+        let mut links = vec![0; count];
+        let mut next = |node: usize| {
+            links[node] += 1;
+            (node, links[node] - 1)
+        };
+        let cables: Vec<Vec<End>> =
+            segments.iter().map(|s| s.iter().map(|&node| next(node)).collect()).collect();
+        let engine = |node: usize| {
+            let mut engine = Engine::new(Config::default(), address(node), KEY, 1);
+            for link in 0..links[node] {
+                engine.add_link(LinkSpec {
+                    addr: LinkAddr::Mac(mac((node, link))),
+                    everyone: Some(LinkAddr::Mac(EVERYONE)),
+                    medium: link as u32,
+                    ..LinkSpec::default()
+                });
+            }
+            engine.set_relaying(Relaying::Relays);
+            (0..count).for_each(|p| engine.add_peer(PeerId(p as u32), &address(p)));
+            engine
+        };
+        Graph {
+            now: Instant(1_000_000),
+            engines: (0..count).map(engine).collect(),
+            cut: vec![false; cables.len()],
+            cables,
+            flows: HashMap::new(),
+            flights: BTreeMap::new(),
+            serial: 0,
+            sent: 0,
+            relayed: 0,
+            got: vec![Vec::new(); count],
+            dead: Vec::new(),
+            liar: None,
+            burst: Burst::new(70_000),
+        }
+    }
+
+    /// Puts a frame on the segment of `end`.
+    fn put(&mut self, end: End, from: Mac, to: Mac, frame: &[u8], hops: u32) {
+        assert!(hops < 64, "a frame goes round");
+        let at = self.cables.iter().position(|c| c.contains(&end)).expect("a cable");
+        if self.cut[at] {
+            return;
+        }
+        self.sent += 1;
+        for &other in self.cables[at].clone().iter().filter(|&&other| other != end) {
+            self.serial += 1;
+            let flight = Flight { end: other, from, to, frame: frame.to_vec(), hops };
+            self.flights.insert((self.now.plus(DELAY_NS), self.serial), flight);
+        }
+    }
+
+    fn arrive(&mut self, flight: &Flight) {
+        let Flight { end, from, to, frame, hops } = flight;
+        let (node, link) = *end;
+        if *to == EVERYONE || *to == mac(*end) {
+            let from = LinkAddr::Mac(*from);
+            let _ = self.engines[node].receive(self.now, LinkId(link as u8), &from, frame);
+            self.events(node, frame);
+        } else if let Some(&out) = self.flows.get(&(*end, *from, *to))
+            && self.liar != Some((node, Lie::Swallows))
+        {
+            self.relayed += 1;
+            self.put((node, out), *from, *to, frame, hops + 1);
+        }
+    }
+
+    fn events(&mut self, node: usize, frame: &[u8]) {
+        while let Some(event) = self.engines[node].next(self.now, frame) {
+            match event {
+                Incoming::Message => {
+                    let (peer, envelope, _) = self.engines[node].message(frame);
+                    self.got[node].push((peer.index(), envelope.tag));
+                }
+                Incoming::Relay { by, out, from, to } => {
+                    let (by, out) = (by.index(), out.index());
+                    self.flows.insert(((node, by), from, to), out);
+                    self.flows.insert(((node, out), to, from), by);
+                }
+                Incoming::Dead { peer, why } => self.dead.push((node, peer.index(), why)),
+                _ => {}
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        for node in 0..self.engines.len() {
+            self.events(node, &[]);
+            while let Some(link) =
+                self.engines[node].transmit(self.now, &mut Nothing, &mut self.burst)
+            {
+                let LinkAddr::Mac(to) = self.burst.to() else { panic!("address") };
+                let mut frames: Vec<Vec<u8>> =
+                    self.burst.frames_mut().map(|f| f.to_vec()).collect();
+                let end = (node, link.index());
+                if let Some((_, lie)) = self.liar.filter(|(liar, _)| *liar == node) {
+                    frames.iter_mut().for_each(|frame| self.falsify(end, lie, frame));
+                }
+                frames.iter().for_each(|frame| self.put(end, mac(end), to, frame, 0));
+            }
+        }
+    }
+
+    /// What a liar, who has the job's key, makes of a reply that it sends or passes on.
+    fn falsify(&self, end: End, lie: Lie, frame: &mut Vec<u8>) {
+        let (key, nodes) = (KEY.hello(), self.engines.len() as u64);
+        let header = Header::decode(frame).expect("an engine's frame");
+        let Ok(mut route) = Route::decode(&key, &header, frame) else { return };
+        if route.back.is_none() {
+            return;
+        }
+        match lie {
+            Lie::Swallows => {}
+            Lie::AllAreHere => route.to = mac(end),
+            Lie::Swaps => {
+                let on_it =
+                    |node| node == route.origin || route.hops.iter().any(|h| h.node == node);
+                let others = (1..nodes).map(|n| 100 + (route.target - 100 + n) % nodes);
+                route.target = others.into_iter().find(|&node| !on_it(node)).unwrap_or(999);
+            }
+        }
+        frame.resize(route.frame_len(), 0);
+        route.encode(header.job, &key, frame);
+    }
+
+    /// Runs until `done` or for `ms`; whether `done`.
+    fn run(&mut self, ms: u64, done: impl Fn(&Graph) -> bool) -> bool {
+        let until = self.now.plus(ms * 1_000_000);
+        for _ in 0..3_000_000 {
+            self.flush();
+            if done(self) {
+                return true;
+            }
+            let flight = self.flights.keys().next().map(|key| key.0);
+            let timer = self.engines.iter().filter_map(Engine::deadline).min();
+            let Some(next) = flight.into_iter().chain(timer).min().filter(|&at| at <= until) else {
+                self.now = until;
+                return done(self);
+            };
+            self.now = self.now.max(next);
+            while let Some(entry) = self.flights.first_entry().filter(|e| e.key().0 <= self.now) {
+                let flight = entry.remove();
+                self.arrive(&flight);
+            }
+            for engine in &mut self.engines {
+                if engine.deadline().is_some_and(|at| at <= self.now) {
+                    engine.timeout(self.now);
+                }
+            }
+        }
+        panic!("too many steps: livelock");
+    }
+
+    fn send(&mut self, from: usize, to: usize, tag: u64) {
+        let envelope = Envelope { tag, ..Envelope::default() };
+        self.engines[from].send(self.now, PeerId(to as u32), &envelope, &[7; 600]).expect("room");
+    }
+
+    /// Every node sends to every other one; all must arrive in good time.
+    fn all_pairs(&mut self, ms: u64) -> bool {
+        let count = self.engines.len();
+        for (from, to) in (0..count * count).map(|i| (i / count, i % count)) {
+            if from != to {
+                self.send(from, to, 0);
+            }
+        }
+        self.run(ms, |g| g.got.iter().all(|got| got.len() == count - 1))
+    }
+
+    fn counters(&self, of: impl Fn(weft_proto::Counters) -> u64) -> u64 {
+        self.engines.iter().map(|engine| of(engine.counters())).sum()
+    }
+}
+
+const RING: &[&[usize]] = &[&[0, 1], &[1, 2], &[2, 3], &[0, 3]];
+
+#[test]
+fn all_of_a_chain_and_a_ring_reach_each_other_within_half_a_second() {
+    let chain: Vec<[usize; 2]> = (1..8).map(|n| [n - 1, n]).collect();
+    let chain: Vec<&[usize]> = chain.iter().map(|c| &c[..]).collect();
+    for (count, cables) in [(4, RING), (4, &chain[..3]), (8, &chain[..])] {
+        let mut graph = Graph::new(count, cables);
+        assert!(graph.all_pairs(500), "{count} nodes: {:?}", graph.got);
+        assert!(graph.relayed > 0 && graph.dead.is_empty());
+    }
+}
+
+#[test]
+fn groups_behind_a_switch_and_two_switches_are_crossed() {
+    // Two pairs, one node of each on the switch; a node on two switches.
+    let mut groups = Graph::new(6, &[&[0, 1], &[2, 3], &[1, 2, 4], &[4, 5]]);
+    assert!(groups.all_pairs(500), "{:?}", groups.got);
+}
+
+#[test]
+fn who_is_heard_directly_is_not_asked_for() {
+    let mut graph = Graph::new(5, &[&[0, 1, 2, 3, 4], &[0, 1, 2, 3, 4]]);
+    assert!(graph.all_pairs(500));
+    graph.run(3_000, |_| false);
+    assert_eq!((graph.counters(|c| c.ways_asked), graph.relayed), (0, 0));
+}
+
+#[test]
+fn small_messages_to_a_neighbour_take_the_cable_and_not_the_way_round() {
+    let mut graph = Graph::new(4, RING);
+    assert!(graph.all_pairs(500));
+    graph.run(1_000, |_| false);
+    for (at, engine) in graph.engines.iter().enumerate() {
+        let wires = (0..4).filter(|&p| p != at).map(|p| engine.wires(PeerId(p as u32)));
+        assert!(wires.clone().all(|n| n == 2), "{at}: {:?}", wires.collect::<Vec<_>>());
+    }
+    let relayed = graph.relayed;
+    for tag in 1..50 {
+        graph.send(0, 1, tag);
+        assert!(graph.run(1_000, |g| g.got[1].len() == 3 + tag as usize));
+    }
+    // But for a word now and then whether the way round still works.
+    assert!(graph.relayed < relayed + 10);
+}
+
+#[test]
+fn what_goes_by_a_way_that_dies_goes_by_the_other() {
+    for dead in [0, 1, 2, 3] {
+        let mut graph = Graph::new(4, RING);
+        assert!(graph.all_pairs(500));
+        graph.run(1_000, |_| false);
+        // The ends see nothing of it: their cards have a carrier as before.
+        graph.cut[dead] = true;
+        for (from, to) in [(0, 2), (2, 0), (1, 3), (0, 1), (3, 0)] {
+            (0..20).for_each(|tag| graph.send(from, to, 1 + tag));
+        }
+        let whole = |g: &Graph| g.got.iter().map(Vec::len).sum::<usize>() == 12 + 100;
+        assert!(graph.run(500, whole), "cable {dead}: {:?}", graph.got);
+        assert!(graph.dead.is_empty());
+        // A cable that is back is used again.
+        graph.cut[dead] = false;
+        graph.run(3_000, |_| false);
+        graph.cut[(dead + 1) % 4] = true;
+        (0..20).for_each(|tag| graph.send(0, 2, 100 + tag));
+        let more = |g: &Graph| g.got.iter().map(Vec::len).sum::<usize>() == 12 + 120;
+        assert!(graph.run(500, more), "cable {dead} is back: {:?}", graph.got);
+    }
+}
+
+/// A node of a grid has several addresses that another reaches over one of its links, each by a way
+/// of another length.
+#[test]
+fn each_way_is_known_by_the_nodes_between() {
+    let (rows, columns) = (3, 3);
+    let right = |n: usize| (n % columns + 1 < columns).then_some([n, n + 1]);
+    let below = |n: usize| (n + columns < rows * columns).then_some([n, n + columns]);
+    let cables: Vec<[usize; 2]> =
+        (0..rows * columns).flat_map(|n| right(n).into_iter().chain(below(n))).collect();
+    let cables: Vec<&[usize]> = cables.iter().map(|c| &c[..]).collect();
+    let mut graph = Graph::new(rows * columns, &cables);
+    assert!(graph.all_pairs(2_000), "{:?}", graph.got);
+    graph.run(2_000, |_| false);
+    let is_cable = |a: u64, b: u64| {
+        let (a, b) = (a as usize - 100, b as usize - 100);
+        cables.iter().any(|c| c.contains(&a) && c.contains(&b))
+    };
+    let (mut all, mut known) = (0, 0);
+    for (at, engine) in graph.engines.iter().enumerate() {
+        for peer in (0..rows * columns).filter(|peer| *peer != at) {
+            let (from, to) = (100 + at as u64, 100 + peer as u64);
+            for path in engine.paths(PeerId(peer as u32)) {
+                let nodes: Vec<u64> = [&[from], &path.between[..], &[to]].concat();
+                all += 1;
+                known += usize::from(path.between.len() == usize::from(path.hops));
+                assert_eq!(
+                    path.hops == 0,
+                    is_cable(from, to) && path.between.is_empty(),
+                    "{path:?}"
+                );
+                if path.between.len() == usize::from(path.hops) {
+                    assert!(nodes.windows(2).all(|two| is_cable(two[0], two[1])), "{nodes:?}");
+                }
+            }
+        }
+    }
+    assert!(all > 100 && known * 10 > all * 9, "{known} of {all}");
+}
+
+/// As when the process that handed them on has ended, and another has taken its place.
+#[test]
+fn a_way_that_a_node_has_forgotten_is_made_again() {
+    for (count, cables) in [(3, &RING[..2]), (4, RING)] {
+        let mut graph = Graph::new(count, cables);
+        assert!(graph.all_pairs(500));
+        graph.run(1_000, |_| false);
+        graph.flows.retain(|&((node, _), ..), _| node != 1);
+        (0..20).for_each(|tag| graph.send(0, 2, 1 + tag));
+        (0..20).for_each(|tag| graph.send(2, 0, 1 + tag));
+        let whole =
+            |g: &Graph| g.got.iter().map(Vec::len).sum::<usize>() == count * (count - 1) + 40;
+        assert!(graph.run(1_000, whole), "{:?}", graph.got);
+        assert!(graph.dead.is_empty() && graph.flows.keys().any(|((node, _), ..)| *node == 1));
+    }
+}
+
+#[test]
+fn a_graph_in_two_parts_is_said_to_be_and_costs_little() {
+    let mut graph = Graph::new(4, &[&[0, 1], &[2, 3]]);
+    assert!(!graph.all_pairs(15_000));
+    let lost = |&(a, b, why): &(usize, usize, Cause)| {
+        a / 2 != b / 2 && matches!(why, Cause::NoAnswer { .. })
+    };
+    assert!(graph.dead.len() == 8 && graph.dead.iter().all(lost), "{:?}", graph.dead);
+    assert!(graph.sent < 4_000, "{} frames", graph.sent);
+}
+
+#[test]
+fn a_node_that_does_not_relay_is_gone_round_or_ends_the_way() {
+    let mut ring = Graph::new(4, RING);
+    ring.engines[1].set_relaying(Relaying::Answers);
+    assert!(ring.all_pairs(500), "round the other side: {:?}", ring.got);
+    let mut chain = Graph::new(3, &RING[..2]);
+    chain.engines[1].set_relaying(Relaying::Answers);
+    assert!(!chain.all_pairs(15_000));
+    assert_eq!((chain.dead.len(), chain.relayed), (2, 0));
+}
+
+/// Whoever tells of a way has the job's key. What goes through it is lost, and no more.
+#[test]
+fn a_node_that_lies_about_ways_loses_only_what_goes_through_it() {
+    for lie in [Lie::Swallows, Lie::AllAreHere, Lie::Swaps] {
+        let mut ring = Graph::new(4, RING);
+        ring.liar = Some((1, lie));
+        assert!(ring.all_pairs(5_000), "{lie:?}: {:?}", ring.got);
+        (0..20).for_each(|tag| ring.send(0, 2, 1 + tag));
+        (0..20).for_each(|tag| ring.send(2, 0, 1 + tag));
+        let whole = |g: &Graph| g.got.iter().map(Vec::len).sum::<usize>() == 12 + 40;
+        assert!(ring.run(5_000, whole), "{lie:?}: {:?}", ring.got);
+        assert!(ring.dead.is_empty(), "{lie:?}: {:?}", ring.dead);
+        // Where all goes through it, its neighbours are reached, and the others are given up.
+        let mut chain = Graph::new(3, &RING[..2]);
+        chain.liar = Some((1, lie));
+        assert!(!chain.all_pairs(11_000), "{lie:?}");
+        let lost = |dead: &[(usize, usize, Cause)], pair| dead.iter().any(|d| (d.0, d.1) == pair);
+        assert!(
+            lost(&chain.dead, (0, 2)) && lost(&chain.dead, (2, 0)),
+            "{lie:?}: {:?}",
+            chain.dead
+        );
+        assert!(chain.dead.len() == 2 && chain.got[1].len() == 2, "{lie:?}: {:?}", chain.dead);
+        let no_answer = |d: &(usize, usize, Cause)| matches!(d.2, Cause::NoAnswer { .. });
+        assert!(chain.dead.iter().all(no_answer), "{lie:?}: {:?}", chain.dead);
+    }
+}
+
+#[test]
+fn no_frame_goes_in_circles_on_any_graph() {
+    let mut seed = 1u64;
+    let mut random = |n: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % n as u64) as usize
+    };
+    for _ in 0..40 {
+        let count = 4 + random(5);
+        // A tree, so that all are joined, and some cables more.
+        let mut cables: Vec<[usize; 2]> = (1..count).map(|n| [random(n), n]).collect();
+        for _ in 0..random(6) {
+            let (a, b) = (random(count), random(count));
+            if a != b {
+                cables.push([a, b]);
+            }
+        }
+        let all: Vec<&[usize]> = cables.iter().map(|c| &c[..]).collect();
+        let mut graph = Graph::new(count, &all);
+        assert!(graph.all_pairs(500), "{cables:?}: {:?}", graph.got);
+        // While cables come and go, a frame that goes round fails in `put`.
+        for _ in 0..10 {
+            let at = random(all.len());
+            graph.cut[at] = !graph.cut[at];
+            let (from, to) = (random(count), random(count));
+            if from != to && !graph.dead.iter().any(|d| (d.0, d.1) == (from, to)) {
+                graph.send(from, to, 9);
+            }
+            graph.run(300, |_| false);
+        }
+    }
+}
