@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use weft_sys::net::{self, Ethtool, Interface};
 use weft_sys::packet::{ETHERNET_HEADER_LEN, FrameSender, PacketConfig, PacketSocket, STAMP_ROOM};
 use weft_sys::relay::Mark;
-use weft_wire::{Burst, JOB_OFFSET, LinkAddr, MAGIC, whole_len};
+use weft_wire::{Burst, FRAME_MAX, JOB_OFFSET, LinkAddr, MAGIC, whole_len};
 
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice};
 use crate::options::{LinkOptions, Wanted};
@@ -22,10 +22,6 @@ pub const EVERYONE: [u8; 6] = [0x03, 0x57, 0x45, 0x46, 0x54, 0x01];
 
 /// The most frames in one burst.
 const MAX_FRAMES: usize = 32;
-
-/// The longest frame, bytes, however long the interface's are (USB4's have up to 65,520): a header
-/// tells no more, and one of `tso` takes 64 KiB of a ring, with its headers and the kernel's.
-pub(crate) const FRAME_MAX: usize = 65_000;
 
 /// The most that a receive ring takes, bytes, as long as it holds so many frames.
 const RING_BYTES: usize = 16 << 20;

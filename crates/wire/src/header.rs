@@ -5,6 +5,9 @@ use crate::{FrameError, Key};
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 32;
+/// The longest frame, bytes, however long those of an interface are (USB4's have up to 65,520): a
+/// header tells no more, and one that a NIC cuts has to fit 64 KiB with headers of its own.
+pub const FRAME_MAX: usize = 65_000;
 /// The first byte of every Weft frame.
 pub const MAGIC: u8 = 0x57;
 /// The version of all layouts in this crate.

@@ -36,7 +36,7 @@ pub use datagram::{ORIGIN_LEN, Origin};
 pub use envelope::{Envelope, Kind};
 pub use error::FrameError;
 pub use header::{
-    EVERYONE_PORT, FrameKind, GROUP_OFFSET, GROUPS_PORT, HEADER_LEN, Header, INDEX_MAX, JOB_OFFSET,
+    EVERYONE_PORT, FRAME_MAX, FrameKind, GROUP_OFFSET, GROUPS_PORT, HEADER_LEN, Header, INDEX_MAX, JOB_OFFSET,
     MAGIC, PORT_OFFSET, VERSION, flags, whole_len,
 };
 pub use hello::{HELLO_LEN, Hello};

@@ -52,6 +52,24 @@ fn ranks_on_the_nodes_of_a_lab_find_each_other() {
 }
 
 #[test]
+fn frames_may_be_as_long_as_those_of_usb4() {
+    if !labs_work("run-long-frames") {
+        return;
+    }
+    // With the most that a virtual cable takes, too; each kind of link for itself.
+    for mtu in [65_520, 65_535] {
+        let lab = format!("topology=cables=node0+node1+mtu={mtu}");
+        for links in ["packet,udp,tso", "packet", "udp", "tso,packet"] {
+            let probe = ["--", WEFT, "run-probe", "--rounds", "3", "--bytes", "400000"];
+            let mut job = Command::new(WEFT);
+            job.args(["run", "-n", "2", "--lab", &lab]).args(probe).env("WEFT_LINKS", links);
+            let output = job.output().expect("weft");
+            all_joined(&output, 2);
+        }
+    }
+}
+
+#[test]
 fn a_process_without_a_launcher_is_a_job_of_one() {
     let mut alone = Command::new(WEFT);
     alone.arg("run-probe").env_remove("PMI_FD").env_remove("PMI_PORT");

@@ -17,12 +17,11 @@
 //! | TCP sequence number | where in the frame this piece begins |
 //! | TCP acknowledgement number | the frame's number: pieces of two frames are never joined |
 
-pub(super) use crate::packet::FRAME_MAX;
 use weft_sys::net::Condition;
 use weft_sys::packet::ETHERNET_HEADER_LEN;
 use weft_sys::relay::Mark;
 use weft_sys::tso::{OFFLOAD_LEN, Offload};
-use weft_wire::{GROUP_OFFSET, JOB_OFFSET, PORT_OFFSET};
+use weft_wire::{FRAME_MAX, GROUP_OFFSET, JOB_OFFSET, PORT_OFFSET};
 
 use crate::options::Wanted;
 

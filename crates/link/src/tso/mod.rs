@@ -15,14 +15,14 @@ use weft_sys::buf::Buf;
 use weft_sys::net::{self, Interface, errno};
 use weft_sys::packet::FrameSender;
 use weft_sys::tso::{TsoConfig, TsoSocket};
-use weft_wire::{Burst, LinkAddr};
+use weft_wire::{Burst, FRAME_MAX, LinkAddr};
 
 use crate::info::{Costs, Link, LinkCounters, LinkInfo, LinkKind, RxFrame, Voice, add_tail};
 use crate::options::{LinkOptions, Wanted};
 use crate::packet::{EVERYONE, check_length, count_sent, foreign, wire_speed};
 use crate::state::StateWatch;
 use crate::{LinkError, error};
-use header::{FRAME_MAX, HEADERS, HEADROOM, IP_HEADER_LEN, Piece, Sender, TCP_HEADER_LEN};
+use header::{HEADERS, HEADROOM, IP_HEADER_LEN, Piece, Sender, TCP_HEADER_LEN};
 use join::Join;
 
 pub(crate) use header::marks;

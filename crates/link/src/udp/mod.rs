@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_sys::net::{Interface, IpAddress, StepError, errno};
 use weft_sys::udp::{RECEIVE_MAX, SEGMENTS_MAX, SEND_MAX, UDP_HEADER_LEN, UdpConfig, UdpSocket};
-use weft_wire::{Burst, LinkAddr, whole_len};
+use weft_wire::{Burst, FRAME_MAX, LinkAddr, whole_len};
 
 use crate::LinkError;
 use crate::error::is_too_long;
@@ -372,7 +372,7 @@ fn describe(
     receive_buffer: usize,
 ) -> LinkInfo {
     let ip_header = if own.is_ipv4() { 20 } else { 40 };
-    let mtu = interface.mtu.saturating_sub(ip_header + UDP_HEADER_LEN).min(SEND_MAX);
+    let mtu = interface.mtu.saturating_sub(ip_header + UDP_HEADER_LEN).min(FRAME_MAX);
     LinkInfo {
         name: format!("udp:{}", interface.name),
         kind: LinkKind::Udp,

@@ -11,7 +11,7 @@ mod user;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-use weft_wire::{Address, Chunk, JobKey, LinkId, PeerId};
+use weft_wire::{Address, Chunk, FRAME_MAX, JobKey, LinkId, PeerId};
 
 pub(crate) use hub::Hub;
 
@@ -113,7 +113,7 @@ impl Engine {
     }
 
     fn link(&mut self, spec: LinkSpec) -> Link {
-        assert!(spec.mtu >= MTU_LEAST && spec.mtu <= 65_000, "a link's MTU of {}", spec.mtu);
+        assert!((MTU_LEAST..=FRAME_MAX).contains(&spec.mtu), "a link's MTU of {}", spec.mtu);
         assert!(spec.mtu + spec.headroom <= spec.max_burst && spec.max_frames > 0);
         self.hub.least_mtu = self.hub.least_mtu.min(spec.mtu);
         Link::new(spec)
