@@ -272,6 +272,10 @@ impl World {
                 assert!(!outgoing && offset + range.len() as u64 <= len, "{op:?} of {len}");
                 assert!(range.end <= frame.len());
             }
+            Incoming::Kept { op, .. } => {
+                let (outgoing, len) = self.ops[&op.0];
+                assert!(!outgoing && self.engine.kept().len() as u64 <= len, "{op:?} of {len}");
+            }
             Incoming::Done { op } | Incoming::Failed { op, .. } => {
                 assert!(self.ops.remove(&op.0).is_some(), "{op:?} has ended twice");
             }

@@ -87,6 +87,10 @@ impl Pair {
                         let piece = &frame[range];
                         self.memory[offset as usize..][..piece.len()].copy_from_slice(piece);
                     }
+                    Incoming::Kept { .. } => {
+                        let kept = engine.kept();
+                        self.memory[..kept.len()].copy_from_slice(kept);
+                    }
                     Incoming::Announced { peer, ticket, len, .. } => {
                         engine.pull(now, peer, ticket, len, OpId(2));
                     }

@@ -36,7 +36,8 @@ pub struct Config {
     /// Bytes of its first frame where one frame takes many on the wire: somewhat more than half a
     /// message of 64 KiB, whose second part is copied last, when nothing else goes on.
     pub first_long_bytes: usize,
-    /// Announcements with pushed pieces that may be under way to one peer.
+    /// Announcements with pushed pieces that may be under way to one peer, who has memory for as
+    /// many that it has not asked for yet: 2 MiB.
     pub push_most: u32,
 
     /// The congestion control of every path.
@@ -146,7 +147,7 @@ impl Default for Config {
             push_bytes: 128 * 1024,
             first_burst_frames: 16,
             first_long_bytes: 40_000,
-            push_most: 8,
+            push_most: 16,
             congestion: Algorithm::Delay,
             rest_ns: (10 * MS, 5_000 * MS),
             initial_frames: 16,

@@ -46,7 +46,9 @@ counters! {
     announced,
     /// Messages of which pieces were sent before they were pulled.
     pushed,
-    /// Pushed pieces that came when there was no place for them.
+    /// Pushed pieces that came before their pull and were kept for it.
+    pushed_kept,
+    /// Pushed pieces that came before their pull and were dropped.
     pushed_in_vain,
     /// Pulls begun.
     pulls,

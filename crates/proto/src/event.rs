@@ -174,6 +174,15 @@ pub enum Incoming {
         /// Where it lies in the frame.
         range: Range<usize>,
     },
+    /// What came of a payload before it was pulled and was kept: the owner copies
+    /// [`Engine::kept`](crate::Engine::kept) to the beginning of the operation's memory. Pieces that
+    /// are still to come are zeros there, and follow.
+    Kept {
+        /// Who sent it.
+        peer: PeerId,
+        /// The pull.
+        op: OpId,
+    },
     /// A datagram: `frame[range]`. It may come late, twice, or before what was sent earlier.
     Datagram {
         /// Who sent it.

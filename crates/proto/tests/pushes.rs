@@ -45,10 +45,45 @@ fn what_is_pulled_at_once_needs_no_second_round_trip() {
 }
 
 #[test]
-fn what_came_before_its_pull_is_sent_anew_and_teaches_the_sender() {
+fn what_came_before_its_pull_is_kept_for_it() {
+    for (len, kept) in [(60_000u64, 60_000u64), (3_000_000, Config::default().push_bytes)] {
+        let mut net = net(false);
+        let op = net.announce(0, 1, 1, len as usize);
+        net.run(100, |_| false);
+        assert!(net.nodes[0].done().is_empty(), "nobody has it");
+        assert_eq!(net.nodes[0].engine.counters().bulk_bytes_sent, kept);
+        pull(&mut net, 1, u64::MAX);
+        assert!(net.run(100, |n| n.nodes[0].done() == [op] && n.nodes[1].pulled(0) == [1]));
+        let (sender, receiver) = (net.nodes[0].engine.counters(), net.nodes[1].engine.counters());
+        assert_eq!((sender.bulk_bytes_sent, sender.retransmits), (len, 0));
+        assert_eq!(receiver.pushed_in_vain, 0);
+    }
+}
+
+#[test]
+fn many_that_came_before_their_pulls_are_pulled_in_any_order() {
     let mut net = net(false);
+    let tags: Vec<u64> = (1..25).collect();
+    let len = |tag: u64| 60_000 + tag as usize;
+    let ops: Vec<_> = tags.iter().map(|&tag| net.announce(0, 1, tag, len(tag))).collect();
+    net.run(100, |_| false);
+    let most = u64::from(Config::default().push_most);
+    assert!((1..=most).contains(&net.nodes[0].engine.counters().pushed));
+    tags.iter().rev().for_each(|&tag| _ = pull(&mut net, tag, 60_000));
+    assert!(net.run(100, |n| n.nodes[0].done().len() == ops.len()));
+    let mut pulled = net.nodes[1].pulled(0);
+    pulled.sort();
+    assert_eq!(pulled, tags);
+}
+
+#[test]
+fn what_came_before_its_announcement_is_sent_anew_and_teaches_the_sender() {
+    let mut net = net(false);
+    net.segments[0].jitter_ns = 50_000;
+    net.segments[0].mtu = 9_000;
     let first = net.announce(0, 1, 1, 60_000);
     net.run(100, |_| false);
+    net.segments[0].jitter_ns = 0;
     assert!(net.nodes[0].done().is_empty(), "nobody has it");
     assert!(net.nodes[1].engine.counters().pushed_in_vain > 0);
     pull(&mut net, 1, u64::MAX);
@@ -81,10 +116,15 @@ fn less_may_be_pulled_than_was_pushed() {
 }
 
 #[test]
-fn a_pushed_message_can_be_withdrawn() {
+fn a_pushed_message_can_be_withdrawn_until_all_of_it_has_gone() {
     let mut net = net(false);
-    let op = net.announce(0, 1, 1, 60_000);
+    let whole = net.announce(0, 1, 2, 60_000);
+    let op = net.announce(0, 1, 1, 600_000);
     net.run(100, |_| false);
+    let now = net.now;
+    assert!(!net.nodes[0].engine.withdraw(now, PeerId(1), whole));
+    pull(&mut net, 2, u64::MAX);
+    assert!(net.run(100, |n| n.nodes[0].done() == [whole] && n.nodes[1].pulled(0) == [2]));
     let now = net.now;
     assert!(net.nodes[0].engine.withdraw(now, PeerId(1), op));
     let op = pull(&mut net, 1, u64::MAX);

@@ -53,6 +53,10 @@ impl Node {
                     self.into[op.0 as usize][offset as usize..][..piece.len()]
                         .copy_from_slice(piece);
                 }
+                Incoming::Kept { op, .. } => {
+                    let kept = self.engine.kept();
+                    self.into[op.0 as usize][..kept.len()].copy_from_slice(kept);
+                }
                 Incoming::Done { op } => self.done.push(op),
                 _ => {}
             }

@@ -36,8 +36,8 @@ pub use datagram::{ORIGIN_LEN, Origin};
 pub use envelope::{Envelope, Kind};
 pub use error::FrameError;
 pub use header::{
-    EVERYONE_PORT, FRAME_MAX, FrameKind, GROUP_OFFSET, GROUPS_PORT, HEADER_LEN, Header, INDEX_MAX, JOB_OFFSET,
-    MAGIC, PORT_OFFSET, VERSION, flags, whole_len,
+    EVERYONE_PORT, FRAME_MAX, FrameKind, GROUP_OFFSET, GROUPS_PORT, HEADER_LEN, Header, INDEX_MAX,
+    JOB_OFFSET, MAGIC, PORT_OFFSET, VERSION, flags, whole_len,
 };
 pub use hello::{HELLO_LEN, Hello};
 pub use id::{LinkId, OpId, PeerId, Ticket};

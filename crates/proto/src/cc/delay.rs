@@ -32,6 +32,11 @@ const LOSS_LEAST: u64 = 4;
 const BASE_LIFE_NS: u64 = 10_000_000_000;
 /// The most bytes that the window grows to because frames are longer than was known.
 const GROWN_MAX: u64 = 256 << 10;
+/// The most that the window grows to on behalf of a peer that does not look, ns of what arrives
+/// there: on a fast cable that is more than [`GROWN_MAX`], and is read as soon as the peer looks.
+const UNSEEN_NS: u64 = 250_000;
+/// The same in bytes.
+const UNSEEN_MAX: u64 = 1 << 20;
 /// Bytes of a round that tell how many arrive in a second.
 const RATE_LEAST: u64 = 16 << 10;
 /// The largest window, bytes: twice what the fastest path here has ever had on the way.
@@ -135,7 +140,7 @@ impl Delay {
         if round.least_rtt == u64::MAX || base == u64::MAX {
             // Peers that compute between their looks tell nothing of the round trip: a little more
             // each time is safe until losses say otherwise.
-            if round.limited && round.lost == 0 && self.window < GROWN_MAX {
+            if round.limited && round.lost == 0 && self.window < self.unseen_most() {
                 self.window += self.mtu;
             }
             return;
@@ -159,6 +164,11 @@ impl Delay {
             let more = if starting { round.acked } else { self.window / 8 * room / target };
             self.window = (self.window + more.max(self.mtu)).min(WINDOW_MAX);
         }
+    }
+
+    /// What the window may grow to where no round trip tells of a queue.
+    fn unseen_most(&self) -> u64 {
+        (self.rate / (1_000_000_000 / UNSEEN_NS)).clamp(GROWN_MAX, UNSEEN_MAX)
     }
 
     /// How much the queue differs from round to round; takes one more into account. No queue that
@@ -296,6 +306,27 @@ mod tests {
             longest = longest.max(if round > 200 { rtt } else { 0 });
         }
         assert!(longest < 400_000, "{longest} ns");
+    }
+
+    /// Rounds of whose acknowledgements none tells of a round trip.
+    fn unseen(cc: &mut Delay, now: &mut u64, count: usize) {
+        for _ in 0..count {
+            let (sent_at, bytes) = (Instant(*now), cc.window());
+            *now += 1_000_000;
+            let now = Instant(*now);
+            cc.on_ack(&AckInfo { now, bytes, sent_at, rtt_ns: None, limited: true });
+        }
+    }
+
+    #[test]
+    fn who_does_not_look_is_sent_what_its_cable_carries_meanwhile() {
+        for (rate, most) in [(0, GROWN_MAX), (125_000_000, GROWN_MAX), (5_000_000_000, UNSEEN_MAX)]
+        {
+            let (mut cc, mut now) = (Delay::new(65_000, 2), 0);
+            cc.rate = rate;
+            unseen(&mut cc, &mut now, 100);
+            assert!((most..most + 65_000).contains(&cc.window()), "{rate}: {}", cc.window());
+        }
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub(crate) struct Hub {
     pub events: VecDeque<Incoming>,
     /// The message that it was told of last.
     pub message: Message,
+    /// What was pushed ahead of its pull, one for each [`Incoming::Kept`] among the events.
+    pub kept: VecDeque<Vec<u8>>,
     /// Peers with held messages that have their turn.
     pub drain: VecDeque<PeerId>,
     /// Contents that arrived or were lost, between path and peer; empty otherwise.
@@ -152,6 +154,7 @@ impl Hub {
             heard: Vec::new(),
             events: VecDeque::new(),
             message: Message::none(),
+            kept: VecDeque::new(),
             drain: VecDeque::new(),
             acked: Vec::new(),
             lost: Vec::new(),

@@ -175,6 +175,9 @@ impl Engine {
             // acknowledgement.
             self.end_read(now);
             if let Some(event) = self.hub.events.pop_front() {
+                if let Incoming::Kept { .. } = event {
+                    self.held = self.hub.kept.pop_front();
+                }
                 return Some(event);
             }
             if let Some(&id) = self.hub.drain.front()
@@ -232,6 +235,11 @@ impl Engine {
     #[inline]
     pub fn has_more(&self, frame: &[u8]) -> bool {
         self.current.is_some_and(|cursor| cursor.at < cursor.end && is_message(frame, cursor.at))
+    }
+
+    /// The bytes that [`Incoming::Kept`] has told of, until [`Engine::next`] is called again.
+    pub fn kept(&self) -> &[u8] {
+        self.held.as_deref().unwrap_or(&[])
     }
 
     fn drain(&mut self, id: PeerId) -> Option<Incoming> {

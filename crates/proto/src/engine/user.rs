@@ -318,7 +318,8 @@ impl Engine {
     }
 
     /// Asks for the first `len` bytes of an announced message; the rest is dropped. They come as
-    /// [`Incoming::Data`]; `op` ends in [`Incoming::Done`] or [`Incoming::Failed`].
+    /// [`Incoming::Data`], what was kept of them as [`Incoming::Kept`]; `op` ends in
+    /// [`Incoming::Done`] or [`Incoming::Failed`].
     pub fn pull(&mut self, now: Instant, peer: PeerId, ticket: Ticket, len: u64, op: OpId) {
         let _ = now;
         let hub = &mut self.hub;
@@ -348,18 +349,17 @@ impl Engine {
             pull.received.clear();
             id
         };
-        p.pull(hub, ticket.0, len, pull);
+        p.pull(hub, ticket.0, len, (pull, op));
     }
 
     /// Takes an announcement back that the peer has not pulled yet. `true`: nothing more will be
     /// read of it, and no event comes for `op`; a pull that is on its way fails at the peer.
-    /// `false`: too late, it ends as usual.
+    /// `false`: too late, it ends as usual. It is too late, too, when all of it has been pushed:
+    /// the peer needs nothing more from here.
     pub fn withdraw(&mut self, now: Instant, peer: PeerId, op: OpId) -> bool {
         let _ = now;
         let hub = &mut self.hub;
-        let found = hub.transfers.iter().find(|(_, t)| {
-            t.peer == peer && t.op == op && !matches!(t.stage, Stage::Sending { .. })
-        });
+        let found = hub.transfers.iter().find(|(_, t)| t.peer == peer && t.op == op && !t.is_out());
         let Some((id, _)) = found else { return false };
         hub.counters.withdrawn += 1;
         if let Some(Some(p)) = self.peers.get_mut(peer.index()) {

@@ -46,8 +46,8 @@ impl RingPlaces {
 
 /// Smallest buffer, as a power of two.
 const LEAST: u32 = 8;
-/// Graded sizes: 256 bytes to 64 KiB.
-const GRADES: usize = 9;
+/// Graded sizes: 256 bytes to 128 KiB.
+const GRADES: usize = 10;
 /// Buffers of one size that are kept for later.
 const KEPT: usize = 64;
 

@@ -137,6 +137,18 @@ pub(crate) struct Transfer {
     pub buffered: bool,
 }
 
+impl Transfer {
+    /// Whether the peer may have all of it, or be about to: it has been asked for, or has been sent
+    /// without that.
+    pub fn is_out(&self) -> bool {
+        match self.stage {
+            Stage::Sending { .. } => true,
+            Stage::Pushing { .. } => self.pieces.sent() == self.len,
+            Stage::Announced => false,
+        }
+    }
+}
+
 impl Default for Transfer {
     fn default() -> Transfer {
         Transfer {

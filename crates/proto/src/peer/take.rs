@@ -1,13 +1,15 @@
 //! What comes in: one chunk after another of a frame that has been found genuine.
 
-use weft_wire::{Chunk, Envelope, FrameError, PeerId, Pushed, Ticket, is_message, message_at};
+use weft_wire::{
+    Chunk, Envelope, FrameError, OpId, PeerId, Pushed, Ticket, is_message, message_at,
+};
 
 use super::{Peer, State};
 use crate::engine::Hub;
 use crate::event::{Cause, Incoming, Message, Place};
 use crate::msg::inbox::{Ready, Verdict};
 use crate::msg::outbox::Body;
-use crate::msg::pushes::Need;
+use crate::msg::pushes::{Fate, Need};
 use crate::msg::transfer::{Stage, Transfer};
 use crate::reliable::{Haste, LAY_SHARE, expand};
 use crate::time::Instant;
@@ -76,7 +78,9 @@ impl Peer {
         }
         match chunk {
             Chunk::Data { pull, offset, payload } => self.take_data(hub, pull, offset, payload),
-            Chunk::Push { ticket, offset, payload } => self.take_push(hub, ticket, offset, payload),
+            Chunk::Push { ticket, offset, payload } => {
+                self.take_push(hub, ticket, offset, payload, frame)
+            }
             Chunk::Ack(ack) => {
                 self.on_ack(hub, now, &ack, frame).ok_or(FrameError::Chunk(10))?;
                 Ok(Step::More)
@@ -95,7 +99,7 @@ impl Peer {
             }
             Chunk::Announce { seq, envelope, len, ticket, pushed } => {
                 if pushed != Pushed::Nothing {
-                    self.pushes.announced(ticket, pushed == Pushed::Whole);
+                    self.pushes.announced(ticket, pushed == Pushed::Whole, &mut hub.pool);
                 }
                 self.take_announcement(hub, seq, envelope, len, ticket)
             }
@@ -289,10 +293,19 @@ impl Peer {
         ticket: u64,
         offset: u64,
         range: std::ops::Range<usize>,
+        frame: &[u8],
     ) -> Result<Step, FrameError> {
-        let Some(pull) = self.pushes.piece(ticket) else {
-            hub.counters.pushed_in_vain += 1;
-            return Ok(Step::More);
+        let Hub { config, pool, counters, .. } = &mut *hub;
+        let pull = match self.pushes.piece(ticket, offset, &frame[range.clone()], config, pool) {
+            Fate::For(pull) => pull,
+            Fate::Kept => {
+                counters.pushed_kept += 1;
+                return Ok(Step::More);
+            }
+            Fate::Dropped => {
+                counters.pushed_in_vain += 1;
+                return Ok(Step::More);
+            }
         };
         // Less may be wanted than the sender could know.
         let wanted = hub.pulls.get_mut(pull).map_or(0, |p| p.len).saturating_sub(offset);
@@ -303,16 +316,27 @@ impl Peer {
         self.take_data(hub, pull, offset, range.start..range.start + len)
     }
 
-    /// Asks for the first `len` bytes of what was announced with `ticket`, as `pull`.
-    pub fn pull(&mut self, hub: &mut Hub, ticket: u64, len: u64, pull: u64) {
+    /// Asks for the first `len` bytes of what was announced with `ticket`, as `pull`, for `op`.
+    pub fn pull(&mut self, hub: &mut Hub, ticket: u64, len: u64, (pull, op): (u64, OpId)) {
         self.pushes.unasked = self.pushes.unasked.saturating_sub(1);
-        let need = self.pushes.pulled(ticket, pull);
+        let (need, mut kept) = self.pushes.pulled(ticket, pull);
         let again = need == Need::All;
         if len == 0 {
             self.pushes.ended(pull);
         }
+        kept.bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        let any = !kept.bytes.is_empty();
+        if any {
+            hub.kept.push_back(kept.bytes);
+            hub.events.push_back(Incoming::Kept { peer: self.id, op });
+            for range in kept.have.iter().filter(|range| range.start < len) {
+                self.arrived(hub, pull, range.start..range.end.min(len));
+            }
+        } else {
+            hub.pool.give(kept.bytes);
+        }
         let body = Body::Pull { ticket, len, pull, again };
-        if need == Need::Receipt {
+        if need == Need::Receipt && !any {
             // It goes with the acknowledgement of the last piece.
             self.add(hub, &Envelope::default(), body);
         } else {

@@ -461,6 +461,11 @@ impl Node {
                 let piece = &frame[range];
                 memory[offset as usize..][..piece.len()].copy_from_slice(piece);
             }
+            Incoming::Kept { op, .. } => {
+                let memory = &mut self.pulling.get_mut(&op).expect("data for a live pull").2;
+                let kept = self.engine.kept();
+                memory[..kept.len()].copy_from_slice(kept);
+            }
             Incoming::Done { op } if self.pulling.contains_key(&op) => {
                 let (peer, envelope, bytes) = self.pulling.remove(&op).unwrap();
                 check(&envelope, &bytes);

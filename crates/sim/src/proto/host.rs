@@ -285,6 +285,13 @@ impl Host {
                 }
                 _ => oracle.report(now, me, Wrong::UnknownOp { op: op.0 }),
             },
+            Incoming::Kept { op, .. } => match self.ops.get(&op.0) {
+                Some(&Op { peer, n, outgoing: false, .. }) => {
+                    let shift = u64::from(self.sabotage.strikes(Canary::Misplace));
+                    oracle.data(now, me, peer, n, shift, self.engine.kept());
+                }
+                _ => oracle.report(now, me, Wrong::UnknownOp { op: op.0 }),
+            },
             Incoming::Done { op } => {
                 if self.sabotage.strikes(Canary::Forget) {
                     return;

@@ -42,6 +42,10 @@ impl Ether {
                 self.transfers.place(op, offset, &self.links.frame()[range]);
                 return false;
             }
+            Incoming::Kept { op, .. } => {
+                self.transfers.place(op, 0, self.engine.kept());
+                return false;
+            }
             Incoming::Datagram { peer, range } => Current::Datagram { peer, range },
             Incoming::Done { op } => match self.transfers.remove(op) {
                 Some(op) => Current::Done { op },
