@@ -31,6 +31,9 @@
 //! | `msg/` | order, fragments, transfers, and the matching of tags |
 //! | `rail/` | which link carries what; which frame size passes |
 //!
+//! Beside the engine there is [`interrupts`], which decides how long network cards wait before they
+//! interrupt.
+//!
 //! To add a congestion control: a file in `cc/`, a line in [`cc::Algorithm`]. To add a chunk: its
 //! layout in weft-wire, and what it means in `peer/take.rs`.
 #![forbid(unsafe_code)]
@@ -41,6 +44,7 @@ mod counters;
 mod engine;
 mod event;
 mod flow;
+pub mod interrupts;
 pub mod msg;
 mod peer;
 pub mod rail;

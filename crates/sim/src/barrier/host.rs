@@ -1,6 +1,6 @@
 //! A station: a processor and its links; and the ranks there.
 
-use weft::collective::Meeting;
+use weft_collective::Meeting;
 
 use crate::queue::Ns;
 

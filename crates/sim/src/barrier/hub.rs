@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use weft::collective::{Mark, Target};
+use weft_collective::{Mark, Target};
 
 use crate::queue::Ns;
 use crate::rng::Rng;

@@ -1,6 +1,6 @@
 //! What is simulated of a rank: the machine that real ranks have, or one made for a test.
 
-use weft::collective::{Barrier, Mark, Target};
+use weft_collective::{Barrier, Mark, Target};
 
 /// A rank's state in barrier after barrier; see [`Barrier`], which is the one that real ranks have.
 /// `out` takes the frames to be sent.

@@ -16,7 +16,7 @@ mod machine;
 mod options;
 
 use hdrhistogram::Histogram;
-use weft::collective::{Algorithm, Arrival, Barrier, Mark, Meeting, Target};
+use weft_collective::{Algorithm, Arrival, Barrier, Mark, Meeting, Target};
 
 use crate::queue::{Ns, Queue};
 use crate::rng::Rng;

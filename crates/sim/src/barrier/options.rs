@@ -1,7 +1,7 @@
 //! What is simulated: by which way, by how many ranks, where they are, and what all costs.
 
-use weft::collective::{Algorithm, LogP};
-use weft::group::Way;
+use weft_collective::Way;
+use weft_collective::{Algorithm, LogP};
 
 use super::BarrierError;
 

@@ -1,6 +1,6 @@
 //! What ranks have at first, and what they should have in the end.
 
-use weft::collective::exchange::{Exchange, Memory, What};
+use weft_collective::exchange::{Exchange, Memory, What};
 
 use super::{ExchangeError, Options, UNIT};
 use crate::rng::mix;
@@ -103,7 +103,7 @@ impl Content {
 
 #[cfg(test)]
 mod tests {
-    use weft::collective::LogP;
+    use weft_collective::LogP;
 
     use super::*;
 

@@ -12,8 +12,8 @@
 mod content;
 mod rank;
 
-use weft::collective::LogP;
-use weft::collective::exchange::{Exchange, Way, What};
+use weft_collective::LogP;
+use weft_collective::exchange::{Exchange, Way, What};
 
 use crate::queue::{Ns, Queue};
 use crate::rng::Rng;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use weft::collective::exchange::{Exchange, Memory, Round, Span};
+use weft_collective::exchange::{Exchange, Memory, Round, Span};
 
 use super::content::Content;
 use crate::queue::Ns;

@@ -18,7 +18,7 @@ pub use node::Counts;
 pub use policy::{FIXED_US, Policy};
 
 use node::Node;
-use weft::tune::control::INTERVAL_NS;
+use weft_proto::interrupts::INTERVAL_NS;
 
 /// What things take.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! One node: a processor that a program and interrupts share, and a card with a delay.
 
-use weft::tune::control::Sample;
+use weft_proto::interrupts::Sample;
 
 use super::load::{Cursor, Load, Op};
 use super::policy::{Policy, Setter};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weft::tune::control::{Controller, Sample};
+use weft_proto::interrupts::{Controller, Sample};
 
 use super::dim::Dim;
 use crate::queue::Ns;

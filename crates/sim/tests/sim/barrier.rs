@@ -1,7 +1,7 @@
 //! Barriers under LogP: against the papers' measurements, against their formulas, and with faults.
 
-use weft::collective::{Algorithm, Barrier, LogP, Mark, Target};
-use weft::group::Way;
+use weft_collective::Way;
+use weft_collective::{Algorithm, Barrier, LogP, Mark, Target};
 use weft_sim::barrier::{BarrierError, Machine, Options, Report, run, run_with};
 use weft_sim::rng::Rng;
 

@@ -1,7 +1,7 @@
 //! Reductions and exchanges of blocks in simulated time: every way, whatever is late.
 
-use weft::collective::LogP;
-use weft::collective::exchange::{Way, What};
+use weft_collective::LogP;
+use weft_collective::exchange::{Way, What};
 use weft_sim::exchange::{ExchangeError, Options, Report, run};
 use weft_sim::rng::Rng;
 
@@ -133,7 +133,7 @@ fn the_way_is_that_of_real_ranks() {
     for what in all(3) {
         for (ranks, count) in [(4, 1), (5, 1), (16, 100), (17, 10_000)] {
             let options = Options::new(what, ranks, count, LOGP);
-            let real = weft::collective::exchange::Exchange::new(what, 1, ranks, 8, count);
+            let real = weft_collective::exchange::Exchange::new(what, 1, ranks, 8, count);
             assert_eq!(options.chosen(), real.way, "{what:?}");
             simulated(&options);
         }

@@ -1,35 +1,11 @@
 //! Collectives as schedules: what each rank does, step by step, as a pure function of algorithm,
-//! rank and size. The same steps run on real processes and, with a million ranks, in the simulator.
-//!
-//! | file | concern |
-//! |---|---|
-//! | `algorithm` | the barrier algorithms by name, and what they cost under LogP |
-//! | `steps` | the steps of one rank |
-//! | `barrier` | a rank's state in barrier after barrier, and the repair of lost frames |
-//! | `meeting` | how the ranks of one node meet in a barrier by node |
-//! | `broadcast` | reliable broadcast over datagrams |
-//! | `exchange` | reductions and exchanges of blocks: the rounds of one rank |
-//! | `order` | a group whose members deliver the same messages in the same order |
-//! | `operator` | what a reduction does with two elements |
+//! rank and size. The schedules and state machines are a crate of their own, `weft-collective`, so
+//! that the simulator runs them as well; here is what a reduction does with two elements.
 
-mod algorithm;
-mod barrier;
-pub mod broadcast;
-pub mod exchange;
-#[cfg(test)]
-pub(crate) mod explore;
-#[cfg(test)]
-mod explore_tests;
-mod meeting;
 mod operator;
-pub mod order;
-#[cfg(test)]
-mod rng;
-mod slots;
-mod steps;
 
-pub use algorithm::{Algorithm, AlgorithmError, Less, LogP, LogPError};
-pub use barrier::{Barrier, Mark, Target};
-pub use meeting::{Arrival, Meeting, have_all_arrived};
 pub use operator::{Element, Operator};
-pub use steps::{Step, Steps};
+pub use weft_collective::{
+    Algorithm, AlgorithmError, Arrival, Barrier, Less, LogP, LogPError, Mark, Meeting, Step, Steps,
+    Target, broadcast, exchange, have_all_arrived, order,
+};

@@ -3,9 +3,9 @@
 //!
 //! A member that leaves tells all others, whatever it has done in the group. One that finds another
 //! gone tells all others, of whom one decides that this one is gone, or the other, where nothing
-//! but the cable between the two has failed (see `quarrel`). It tells all, which pass it on, so all
-//! that stay agree; and who is gone and can still hear it says that to all as well, and has no part
-//! in the group any more.
+//! but the cable between the two has failed (see [`weft_collective::quarrel`]). It tells all, which
+//! pass it on, so all that stay agree; and who is gone and can still hear it says that to all as
+//! well, and has no part in the group any more.
 //!
 //! A word may come before its group is made here: it is kept.
 
@@ -17,11 +17,11 @@ use super::gone::Gone;
 use super::heading::{HEADING_LEN, Heading, kind};
 use super::machine::Overdue;
 use super::part::{BODY_LEN, Word, datagram, what};
-use super::quarrel::Verdict;
 use super::table::{Groups, Member, Opened, other_plan};
 use super::team::Team;
 use crate::device::Device;
 use crate::error::Error;
+use weft_collective::quarrel::Verdict;
 
 /// A word as bytes.
 pub(crate) type Farewell = [u8; HEADING_LEN + BODY_LEN];

@@ -22,7 +22,6 @@
 //! | `cast`, `ordered` | reliable broadcast, and messages in one order, on real wires |
 //! | `machine`, `gone` | what such a machine is; which members it has lost |
 //! | `farewell` | what members tell each other of who has left or is gone |
-//! | `quarrel` | which of two members that have lost each other stays |
 //! | `shared` | small collective operations of the members of one node, by memory that they share |
 //! | `seat` | a group apart from its endpoint, and waits in parts, for boundaries |
 //! | `table` | the groups of an endpoint |
@@ -41,7 +40,6 @@ mod node;
 pub(crate) mod ordered;
 mod part;
 mod patience;
-pub(crate) mod quarrel;
 mod seat;
 mod shared;
 mod table;

@@ -14,11 +14,11 @@ use super::heading::{Heading, kind};
 use super::machine::Machine;
 use super::ordered::{self, Ordered};
 use super::part::{Count, Word, body};
-use super::quarrel::Quarrels;
 use super::shared::Awaited;
 use super::team::{Outlet, Team};
 use crate::device::Device;
 use crate::error::Error;
+use weft_collective::quarrel::Quarrels;
 
 /// One group, as this process sees it.
 pub(crate) struct Member {

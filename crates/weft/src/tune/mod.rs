@@ -8,5 +8,6 @@
 //!   run it as jobs do.
 
 pub mod cards;
-pub mod control;
 pub mod guard;
+
+pub use weft_proto::interrupts as control;

@@ -12,13 +12,13 @@ use weft_wire::{Envelope, OpId, PeerId, Ticket};
 
 use super::*;
 use crate::address::Address;
-use crate::collective::explore::{Member, explore, run_with_two_faults};
 use crate::device::{Caps, Counters, Device, Event, SendError, Wake};
 use crate::group::Way;
 use crate::group::choose::Plan;
 use crate::group::heading::Heading;
 use crate::group::part::body;
 use crate::group::trial::Trial;
+use weft_collective::explore::{Member, explore, run_with_two_faults};
 
 /// Takes down datagrams; gives boards that are put here.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::collective::Algorithm;
-use crate::group::choose::{CANDIDATES, OVER_ONE};
 use crate::group::trial::Pace;
+use weft_collective::{CANDIDATES, OVER_ONE};
 
 const DISSEMINATION: Algorithm = Algorithm::Dissemination { ways: 1 };
 const TREE2: Algorithm = Algorithm::Tree { arity: 2, links: 1 };

@@ -2,39 +2,39 @@
 //! it holds those for gone who keep it waiting.
 
 use super::{Member, Out};
-use crate::collective::broadcast::To;
-use crate::collective::order::{DOUBLINGS_MAX, REPAIR_MAX};
+use crate::broadcast::To;
+use crate::order::{DOUBLINGS_MAX, REPAIR_MAX};
 
 /// Who is overdue is given one part of its time in so many more.
 const GRACE: u64 = 8;
 
 /// What was asked for, or sent, so often goes for [`To::Surely`].
-pub(in crate::collective::order) const TRIES: u32 = 3;
+pub(in crate::order) const TRIES: u32 = 3;
 
 /// Something that is done again after a time without progress.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::collective::order) struct Retry {
-    pub(in crate::collective::order) at: Option<u64>,
-    pub(in crate::collective::order) tries: u32,
+pub(in crate::order) struct Retry {
+    pub(in crate::order) at: Option<u64>,
+    pub(in crate::order) tries: u32,
 }
 
 impl Retry {
     /// Sets it if it is not set.
-    pub(in crate::collective::order) fn set(&mut self, at: u64) {
+    pub(in crate::order) fn set(&mut self, at: u64) {
         self.at.get_or_insert(at);
     }
 
     /// Begins anew: there is progress.
-    pub(in crate::collective::order) fn restart(&mut self, at: u64) {
+    pub(in crate::order) fn restart(&mut self, at: u64) {
         *self = Retry { at: Some(at), tries: 0 };
     }
 
-    pub(in crate::collective::order) fn clear(&mut self) {
+    pub(in crate::order) fn clear(&mut self) {
         *self = Retry::default();
     }
 
     /// Whether its time has come; then the next time is set, each time twice as late.
-    pub(in crate::collective::order) fn due(&mut self, now_ns: u64, patience_ns: u64) -> bool {
+    pub(in crate::order) fn due(&mut self, now_ns: u64, patience_ns: u64) -> bool {
         if self.at.is_none_or(|at| at > now_ns) {
             return false;
         }

@@ -21,20 +21,23 @@ use set::{FRAMES, Set};
 const RANKS: usize = 6;
 
 /// A rank, as it is from one happening to the next.
-pub(crate) trait Member: Clone {
+pub trait Member: Clone {
     /// What two members have in common that behave alike from now on.
     type Key: Eq + Hash;
     /// What is sent.
     type Frame: Clone + Eq + Hash + Debug;
 
+    /// See [`Member::Key`].
     fn key(&self) -> Self::Key;
     /// Enters the next barrier. `out` takes frames, and the ranks that they are for.
     fn enter(&mut self, out: &mut Vec<(u32, Self::Frame)>);
     /// Has lost patience.
     fn ask(&mut self, out: &mut Vec<(u32, Self::Frame)>);
+    /// A frame of rank `from` has come.
     fn take(&mut self, from: u32, frame: &Self::Frame, out: &mut Vec<(u32, Self::Frame)>);
-    /// The barrier that was entered last, and whether it waits in it.
+    /// The barrier that was entered last, from 1 on; 0 before the first.
     fn number(&self) -> u64;
+    /// Whether it waits in that barrier.
     fn is_inside(&self) -> bool;
     /// Where there are several ways that a barrier can go by: the last barrier that this member has
     /// picked one for, and which.
@@ -100,11 +103,7 @@ struct Explorer<M: Member> {
 ///
 /// # Panics
 /// Where one leaves a barrier that not all have entered, or is stuck.
-pub(crate) fn explore<M: Member>(
-    members: Vec<M>,
-    first: &[(u32, u32, M::Frame)],
-    barriers: u64,
-) -> usize {
+pub fn explore<M: Member>(members: Vec<M>, first: &[(u32, u32, M::Frame)], barriers: u64) -> usize {
     let size = members.len() as u32;
     assert!(size as usize <= RANKS);
     let mut explorer = Explorer {
@@ -292,6 +291,7 @@ impl<M: Member> Explorer<M> {
 /// What the network does with one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
+    /// It never comes.
     Lose,
     /// It comes when nothing else is under way.
     Delay,
@@ -356,7 +356,7 @@ pub(crate) fn run<M: Member>(
 ///
 /// # Panics
 /// As [`explore`]; or where something is asked though nothing got lost.
-pub(crate) fn run_with_two_faults<M: Member>(
+pub fn run_with_two_faults<M: Member>(
     members: &[M],
     first: &[(u32, u32, M::Frame)],
     barriers: u64,

@@ -4,7 +4,7 @@
 use super::super::broadcast::To;
 use super::super::rng::Rng;
 use super::*;
-use crate::group::quarrel::Quarrels;
+use crate::quarrel::Quarrels;
 
 /// Bytes of a datagram: short, so that messages have several parts.
 const DATAGRAM: usize = 16 + frame::HEAD_MAX;

@@ -23,14 +23,16 @@ const TURNS: u64 = 8;
 
 /// Who is out, and who has found it gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Verdict {
-    pub(crate) out: u32,
-    pub(crate) by: u32,
+pub struct Verdict {
+    /// Its rank.
+    pub out: u32,
+    /// The rank of the other.
+    pub by: u32,
 }
 
 /// The quarrels of a group's members, as member `me` has heard of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Quarrels {
+pub struct Quarrels {
     me: u32,
     size: u32,
     /// Who accuses whom, and since when that is known, ns.
@@ -39,18 +41,19 @@ pub(crate) struct Quarrels {
 }
 
 impl Quarrels {
-    pub(crate) fn new(me: u32, size: u32) -> Quarrels {
+    /// None yet, for rank `me` of `size`.
+    pub fn new(me: u32, size: u32) -> Quarrels {
         Quarrels { me, size, since: BTreeMap::new(), deadline_ns: u64::MAX }
     }
 
-    /// When [`Quarrels::verdict`] wants to be called.
-    pub(crate) fn deadline_ns(&self) -> u64 {
+    /// When [`Quarrels::verdict`] wants to be called, ns.
+    pub fn deadline_ns(&self) -> u64 {
         self.deadline_ns
     }
 
     /// `by` has found `accused` gone, and says so. Whether the accused is to be told of it by this
     /// member, so that it is heard. `stays`: who is not gone.
-    pub(crate) fn accuse(
+    pub fn accuse(
         &mut self,
         by: u32,
         accused: u32,
@@ -75,7 +78,7 @@ impl Quarrels {
 
     /// Somebody is gone: quarrels may be over, or others have to decide them. Gives whom that one
     /// had accused.
-    pub(crate) fn without(&mut self, rank: u32) -> Vec<u32> {
+    pub fn without(&mut self, rank: u32) -> Vec<u32> {
         let accused = self.since.keys().filter(|(by, _)| *by == rank).map(|(_, a)| *a).collect();
         self.since.retain(|(by, accused), _| *by != rank && *accused != rank);
         self.deadline_ns = if self.since.is_empty() { u64::MAX } else { 0 };
@@ -87,7 +90,7 @@ impl Quarrels {
     }
 
     /// The next verdict that it is this member's turn to give.
-    pub(crate) fn verdict(&mut self, now_ns: u64, stays: impl Fn(u32) -> bool) -> Option<Verdict> {
+    pub fn verdict(&mut self, now_ns: u64, stays: impl Fn(u32) -> bool) -> Option<Verdict> {
         self.since.retain(|(by, accused), _| stays(*by) && stays(*accused));
         self.deadline_ns = u64::MAX;
         if self.since.is_empty() {
