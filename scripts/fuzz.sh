@@ -18,3 +18,4 @@ run() {
 run weft-fuzz "" --test fuzz
 run weft-proto random_operations --lib
 run weft fuzzed --lib
+run weft-device fuzzed --lib

@@ -29,7 +29,7 @@
 //! |---|---|---|
 //! | endpoint | tagged messages of any size, matched as MPI does | [`endpoint`] |
 //! | context | a channel with numbered peers; messages built and read in place | [`context`] |
-//! | station | the lock, polite waiting, and the tender thread (private) | |
+//! | station | the lock, polite waiting, and the tender thread (in `weft-device`) | |
 //! | device | a whole, reliable message service for one medium | [`device`] |
 //! | | shared memory of one node | [`shm`] |
 //! | | Ethernet: the protocol engine over lossy links | [`ether`] |
@@ -51,26 +51,17 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
-pub mod attention;
 pub mod collective;
-pub mod composite;
 pub mod context;
-pub mod device;
 pub mod endpoint;
-pub mod env;
-pub mod error;
-pub mod ether;
 pub mod group;
+mod held;
 pub mod log;
-pub mod loopback;
 pub mod remote;
 #[cfg(test)]
 mod script;
-pub mod shm;
 pub mod survey;
-pub mod tune;
 pub mod wireup;
 
-mod held;
-mod patience;
-mod station;
+#[doc(inline)]
+pub use weft_device::{attention, composite, device, env, error, ether, loopback, shm, tune};

@@ -5,6 +5,7 @@
 mod operator;
 
 pub use operator::{Element, Operator};
+#[doc(inline)]
 pub use weft_collective::{
     Algorithm, AlgorithmError, Arrival, Barrier, Less, LogP, LogPError, Mark, Meeting, Step, Steps,
     Target, broadcast, exchange, have_all_arrived, order,

@@ -9,7 +9,7 @@ use weft_wire::{Envelope, Kind, PeerId};
 use super::work::ContextWork;
 
 /// The lock on a context's state, so that the tender leaves the memory alone.
-pub(super) type Guard<'a> = crate::station::Guard<'a, ContextWork>;
+pub(super) type Guard<'a> = weft_device::station::Guard<'a, ContextWork>;
 
 /// Room for a message: write into it, then [`SendBuf::send`]. Dropped without that, nothing is
 /// sent. Its content is unspecified before it is written. The context does nothing else meanwhile.

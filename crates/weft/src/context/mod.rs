@@ -12,14 +12,14 @@ mod work;
 
 use std::sync::Arc;
 
+use weft_device::patience::Patience;
+use weft_device::station::{Station, Work};
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId};
 
 use crate::device::{Caps, Counters, Device};
 use crate::error::Error;
-use crate::patience::Patience;
 use crate::shm::{Region, Regions};
-use crate::station::{Station, Work};
 
 pub use message::{Message, SendBuf};
 pub(crate) use open::alone;

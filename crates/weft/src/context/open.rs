@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use weft_device::patience::SPIN_NS;
 use weft_link::{LinkOptions, Wrappers};
 use weft_proto::Config;
 use weft_sys::unix::Listener;
@@ -16,7 +17,6 @@ use crate::env;
 use crate::error::Error;
 use crate::ether::Ether;
 use crate::loopback::Loopback;
-use crate::patience::SPIN_NS;
 use crate::shm::{Port, Regions, Shm, ShmOptions};
 use crate::wireup::Job;
 

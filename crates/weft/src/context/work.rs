@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use weft_device::station::Work;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use crate::attention::Attention;
 use crate::device::{Device, Event, SendError};
 use crate::error::Error;
 use crate::held::Held;
-use crate::station::Work;
 
 /// Bytes of messages that the tender puts aside before it asks the peers to hold.
 const STASH_MAX: usize = 4 << 20;

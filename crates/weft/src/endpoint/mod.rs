@@ -39,6 +39,7 @@ mod work;
 
 use std::sync::Arc;
 
+use weft_device::station::Station;
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
@@ -50,7 +51,6 @@ use crate::device::{Counters, Way};
 use crate::error::Error;
 use crate::remote::Windows;
 use crate::shm::{Region, Regions};
-use crate::station::Station;
 
 use door::Door;
 use ops::{Op, Owner, State};

@@ -2,33 +2,17 @@
 
 use std::collections::VecDeque;
 
+#[doc(inline)]
+pub use weft_device::Status;
 use weft_proto::msg::matching::Posted;
 use weft_sys::buf::Buf;
-use weft_wire::{Envelope, OpId, PeerId};
+use weft_wire::{OpId, PeerId};
 
 use super::collective::{PartEnd, Running, Side};
 use super::many::Many;
 use super::serve::Landing;
 use super::turn::{Cookie, Occurrence};
 use crate::error::Error;
-
-/// What is known of a message, once it has been matched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Status {
-    /// The number of the process that sent it.
-    pub source: u32,
-    /// What it says of itself.
-    pub envelope: Envelope,
-    /// Bytes that it has. A receive into less memory than that ends in [`Error::Truncated`].
-    pub len: usize,
-}
-
-impl Status {
-    /// Its tag.
-    pub fn tag(&self) -> u64 {
-        self.envelope.tag
-    }
-}
 
 /// When a send ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

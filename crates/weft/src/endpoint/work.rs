@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weft_device::station::Work;
 use weft_proto::msg::matching::{Arrival, Matcher, Met, Want};
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
@@ -22,7 +23,6 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::group::Groups;
 use crate::held::Held;
-use crate::station::Work;
 
 /// Bytes of unexpected messages that are stored before their senders are asked to announce instead.
 const UNEXPECTED_MAX: usize = 64 << 20;

@@ -1,12 +1,11 @@
 //! Which way a group's barrier goes.
 
+use weft_collective::{CANDIDATES, Way};
 use weft_wire::PeerId;
 
 use super::patience::{LEAST_NS, LEAST_ON_NODE_NS};
 use super::trial::{PACE, Pace};
 use crate::collective::{Algorithm, LogP};
-use weft_collective::CANDIDATES;
-pub use weft_collective::{Way, WayError};
 
 /// What a group has decided upon.
 #[derive(Clone, PartialEq, Eq, Debug)]

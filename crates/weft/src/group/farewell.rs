@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use weft_collective::quarrel::Verdict;
 use weft_wire::PeerId;
 
 use super::gone::Gone;
@@ -21,7 +22,6 @@ use super::table::{Groups, Member, Opened, other_plan};
 use super::team::Team;
 use crate::device::Device;
 use crate::error::Error;
-use weft_collective::quarrel::Verdict;
 
 /// A word as bytes.
 pub(crate) type Farewell = [u8; HEADING_LEN + BODY_LEN];

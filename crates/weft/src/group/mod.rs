@@ -46,10 +46,12 @@ mod table;
 mod team;
 mod trial;
 
+#[doc(inline)]
+pub use weft_collective::{Way, WayError};
 use weft_wire::PeerId;
 
 pub use crate::collective::order::Delivery;
-pub use choose::{Way, WayError, by_node};
+pub use choose::by_node;
 pub use seat::{Broadcast, Seat};
 pub use shared::{LOOKS, Shared, SharedOp, Spans, Started};
 pub(crate) use table::Groups;

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 
+use weft_collective::quarrel::Quarrels;
 use weft_wire::PeerId;
 
 use super::barrier::Run;
@@ -18,7 +19,6 @@ use super::shared::Awaited;
 use super::team::{Outlet, Team};
 use crate::device::Device;
 use crate::error::Error;
-use weft_collective::quarrel::Quarrels;
 
 /// One group, as this process sees it.
 pub(crate) struct Member {

@@ -11,8 +11,9 @@
 //! among four of sixteen ranks on two cores the first trial's choice was wrong in every second
 //! run).
 
-use crate::collective::Algorithm;
 use weft_collective::{CANDIDATES, OVER_ONE};
+
+use crate::collective::Algorithm;
 
 /// What is tried, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,6 +6,7 @@ mod auto;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
+use weft_collective::explore::{Member, explore, run_with_two_faults};
 use weft_ring::Board;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, OpId, PeerId, Ticket};
@@ -18,7 +19,6 @@ use crate::group::choose::Plan;
 use crate::group::heading::Heading;
 use crate::group::part::body;
 use crate::group::trial::Trial;
-use weft_collective::explore::{Member, explore, run_with_two_faults};
 
 /// Takes down datagrams; gives boards that are put here.
 #[derive(Default)]

@@ -1,10 +1,11 @@
 //! Every run of barriers by whichever algorithm is found fastest: through a trial, the barriers
 //! that go by its choice, and further trials, whatever each of them comes to.
 
+use weft_collective::{CANDIDATES, OVER_ONE};
+
 use super::*;
 use crate::collective::Algorithm;
 use crate::group::trial::Pace;
-use weft_collective::{CANDIDATES, OVER_ONE};
 
 const DISSEMINATION: Algorithm = Algorithm::Dissemination { ways: 1 };
 const TREE2: Algorithm = Algorithm::Tree { arity: 2, links: 1 };

@@ -53,10 +53,11 @@ fn take_short_turns() {
 }
 
 /// The state, while one thread has it.
-pub(crate) type Guard<'a, W> = Biased<'a, W>;
+pub type Guard<'a, W> = Biased<'a, W>;
 
 /// What a station guards.
-pub(crate) trait Work: Send + 'static {
+pub trait Work: Send + 'static {
+    /// The device that brings it what arrives.
     fn device(&mut self) -> &mut dyn Device;
 
     /// Has it and its device say from now on what calls leave to the tender, and that they polled.
@@ -116,7 +117,7 @@ impl<W> Shared<W> {
 }
 
 /// Guards a context's state, waits on it, and keeps it going by a tender thread.
-pub(crate) struct Station<W: Work> {
+pub struct Station<W: Work> {
     shared: Arc<Shared<W>>,
     patience: Mutex<Patience>,
     /// [`Patience::polls`], for those who have no time for a lock.
@@ -172,7 +173,7 @@ impl Sleeper {
 
 impl<W: Work> Station<W> {
     /// A station around `work`, with its tender running.
-    pub(crate) fn new(mut work: W, patience: Patience) -> Result<Station<W>, Error> {
+    pub fn new(mut work: W, patience: Patience) -> Result<Station<W>, Error> {
         let pulse = work.device().pulse();
         let attention = Arc::new(Attention::new()?);
         attention.share_cores(patience.ranks_per_core());
@@ -198,12 +199,12 @@ impl<W: Work> Station<W> {
 
     /// The state, for one call of the program.
     #[inline]
-    pub(crate) fn lock(&self) -> Guard<'_, W> {
+    pub fn lock(&self) -> Guard<'_, W> {
         self.shared.work.lock()
     }
 
     /// As [`Station::wait_until`], for a step that gives something when it is over.
-    pub(crate) fn wait<T>(
+    pub fn wait<T>(
         &self,
         timeout_ns: Option<u64>,
         mut step: impl FnMut(&mut W, u64) -> Option<T>,
@@ -222,7 +223,7 @@ impl<W: Work> Station<W> {
     ///
     /// No result is handed through here: what is moved on just after it was written, in other
     /// pieces, waits for the store buffer (measured: 15 ns of a small message's way).
-    pub(crate) fn wait_until(
+    pub fn wait_until(
         &self,
         timeout_ns: Option<u64>,
         step: impl FnMut(&mut W, u64) -> bool,
@@ -232,10 +233,7 @@ impl<W: Work> Station<W> {
 
     /// As [`Station::wait_until`], without a limit, for waits that are most often over at once: the
     /// first steps get a time that may be some milliseconds old, the others one that is not.
-    pub(crate) fn wait_briefly(
-        &self,
-        step: impl FnMut(&mut W, u64) -> bool,
-    ) -> Option<Guard<'_, W>> {
+    pub fn wait_briefly(&self, step: impl FnMut(&mut W, u64) -> bool) -> Option<Guard<'_, W>> {
         let blind = self.blind.load(Ordering::Relaxed) + 1;
         let look = blind == WAITS_PER_LOOK;
         self.blind.store(if look { 0 } else { blind }, Ordering::Relaxed);
@@ -332,7 +330,7 @@ impl<W: Work> Station<W> {
     }
 
     /// Learns how many ranks share this node's cores.
-    pub(crate) fn share_cores(&self, ranks: usize) {
+    pub fn share_cores(&self, ranks: usize) {
         let per_core = self.patience(|p| {
             p.share_cores(ranks, cpu::shared());
             p.ranks_per_core()
@@ -342,19 +340,19 @@ impl<W: Work> Station<W> {
 
     /// Whether [`Station::idle`] is to be asked after so many polls in a row that found nothing.
     #[inline]
-    pub(crate) fn is_idle_due(&self, rounds: u32) -> bool {
+    pub fn is_idle_due(&self, rounds: u32) -> bool {
         !self.may_spin() || rounds.is_multiple_of(IDLE_ROUNDS)
     }
 
     /// Whether cores are free, as far as is known.
     #[inline]
-    pub(crate) fn may_spin(&self) -> bool {
+    pub fn may_spin(&self) -> bool {
         self.polls.load(Ordering::Relaxed) != CROWDED_POLLS
     }
 
     /// A caller who polls for ever has found nothing for a while; `anew`: for the first time since
     /// it last found or did something. One who may not sleep only yields.
-    pub(crate) fn idle(&self, anew: bool, may_sleep: bool) -> bool {
+    pub fn idle(&self, anew: bool, may_sleep: bool) -> bool {
         let now = now_ns();
         let next = self.patience(|p| p.idle(anew, now, may_sleep));
         match next {
@@ -378,7 +376,7 @@ impl<W: Work> Station<W> {
     }
 
     /// The program goes to sleep somewhere else: the tender is to take over at once.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         self.shared.left_at.store(self.shared.attention.polls(), Ordering::Relaxed);
         self.wakers.iter().for_each(Waker::wake);
     }
@@ -433,7 +431,7 @@ impl<W: Work> Station<W> {
     }
 
     /// Stops the tender and gives the state back.
-    pub(crate) fn into_inner(mut self) -> Option<W> {
+    pub fn into_inner(mut self) -> Option<W> {
         self.stop();
         let shared = Arc::clone(&self.shared);
         drop(self);

@@ -2,19 +2,18 @@
 //! messages there and back, then large ones. Of many short batches the best one counts, so that
 //! other load on the machine shows little.
 //!
-//! `cargo run --release -p weft --example shm_pingpong [ROUNDS]`
+//! `cargo run --release -p weft-device --example shm_pingpong [ROUNDS]`
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use weft::address::Address;
-use weft::device::{Device, Event};
-use weft::shm::{Port, Regions, Shm, ShmOptions};
+use weft_device::device::{Device, Event};
+use weft_device::shm::{Port, Regions, Shm, ShmOptions};
 use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
 use weft_sys::cpu;
-use weft_wire::{Envelope, JobKey, OpId, PeerId};
+use weft_wire::{Address, Envelope, JobKey, OpId, PeerId};
 
 const THERE: PeerId = PeerId(1);
 const BACK: PeerId = PeerId(0);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weft::device::{Device, Wake};
+use weft_device::device::{Device, Wake};
 use weft_sys::clock::now_ns;
 use weft_sys::watch::Watch;
 use weft_wire::PeerId;

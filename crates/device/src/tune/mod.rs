@@ -10,4 +10,5 @@
 pub mod cards;
 pub mod guard;
 
+#[doc(inline)]
 pub use weft_proto::interrupts as control;

@@ -3,8 +3,8 @@
 use weft_sys::clock::now_ns;
 
 use super::*;
-use crate::address::Address;
 use crate::loopback::Loopback;
+use weft_wire::Address;
 
 /// A program that has nothing to do.
 struct Still(Loopback);

@@ -9,7 +9,7 @@ pub(crate) const CROWDED_POLLS: u32 = 1;
 
 /// How long to spin, by default, where nobody else wants the core: waking up costs what some
 /// hundred messages do, and a program that waits longer than this for one does not notice it.
-pub(crate) const SPIN_NS: u64 = 20_000_000;
+pub const SPIN_NS: u64 = 20_000_000;
 
 /// While spinning, a yield is tried as often as this. It is a probe as well: see
 /// [`Patience::yielded`].
@@ -103,7 +103,7 @@ impl Spell {
 
 /// What is known about the cores, from wait to wait.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub struct Patience {
     spin_ns: u64,
     /// Where this is above 1, ranks outnumber cores: no wait spins, and nothing is probed.
     ranks_per_core: u64,
@@ -139,7 +139,7 @@ pub(crate) struct Patience {
 
 impl Patience {
     /// `ranks` processes of the job share `cores` cores here.
-    pub(crate) fn new(spin_ns: u64, ranks: usize, cores: usize) -> Patience {
+    pub fn new(spin_ns: u64, ranks: usize, cores: usize) -> Patience {
         let mut patience = Patience {
             spin_ns,
             ranks_per_core: 1,

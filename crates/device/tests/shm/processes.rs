@@ -4,12 +4,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use weft::address::Address;
-use weft::device::Device;
-use weft::error::Error;
+use weft_device::device::Device;
+use weft_device::error::Error;
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
-use weft_wire::{ADDRESS_LEN, JobKey, OpId, PeerId};
+use weft_wire::{ADDRESS_LEN, Address, JobKey, OpId, PeerId};
 
 use crate::ends::{End, Said, options, patiently, pattern, tag};
 

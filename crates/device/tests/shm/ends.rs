@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use weft::address::Address;
-use weft::device::{Device, Event, SendError};
-use weft::error::Error;
-use weft::shm::{Port, Shm, ShmOptions};
+use weft_device::device::{Device, Event, SendError};
+use weft_device::error::Error;
+use weft_device::shm::{Port, Shm, ShmOptions};
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 use weft_sys::cpu;
-use weft_wire::{Envelope, JobKey, OpId, PeerId, Ticket};
+use weft_wire::{Address, Envelope, JobKey, OpId, PeerId, Ticket};
 
 /// What a device said, in words of its own memory.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use weft::device::{Device, SendError};
-use weft::error::Error;
-use weft::shm::{Port, ShmOptions};
+use weft_device::device::{Device, SendError};
+use weft_device::error::Error;
+use weft_device::shm::{Port, ShmOptions};
 use weft_sys::buf::Buf;
 use weft_sys::unix::{Received, Socket};
 use weft_wire::{JobKey, OpId, PeerId};
@@ -241,7 +241,7 @@ fn a_port_is_taken_once() {
 fn a_small_machine_full_of_peers_still_fits_every_message() {
     for peers in [1, 8, 9, 32, 33, 1000] {
         let (mut a, mut b) = pair(ShmOptions::for_peers(peers));
-        let bytes = vec![5; weft::shm::EAGER_MAX];
+        let bytes = vec![5; weft_device::shm::EAGER_MAX];
         for i in 0..50 {
             a.sends(&mut b, 1, tag(i), &bytes);
             assert_eq!(b.hears(&mut a), Said::Message(PeerId(0), tag(i), bytes.clone()));

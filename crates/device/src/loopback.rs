@@ -15,7 +15,7 @@ use crate::error::Error;
 const EAGER_MAX: usize = 16 << 10;
 
 /// Messages that may wait in the queue; more is [`SendError::Full`], as on any device.
-pub(crate) const QUEUE_MAX: usize = 1024;
+pub const QUEUE_MAX: usize = 1024;
 
 /// What waits to be looked at.
 enum Item {

@@ -2,7 +2,7 @@
 
 use weft_wire::{Address, PeerId};
 
-use crate::endpoint::Status;
+use crate::Status;
 
 /// An error of the library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

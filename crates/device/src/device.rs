@@ -7,9 +7,8 @@ use std::sync::Arc;
 pub use weft_proto::{PathState, Row};
 use weft_ring::Board;
 use weft_sys::buf::Buf;
-use weft_wire::{Envelope, OpId, PeerId, Ticket};
+use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
-use crate::address::Address;
 use crate::attention::Attention;
 use crate::error::Error;
 

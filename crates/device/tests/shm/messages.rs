@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use weft::device::{Device, SendError};
-use weft::error::Error;
-use weft::shm::{EAGER_MAX, READER_EAGER_MAX, ShmOptions};
+use weft_device::device::{Device, SendError};
+use weft_device::error::Error;
+use weft_device::shm::{EAGER_MAX, READER_EAGER_MAX, ShmOptions};
 use weft_sys::buf::{Buf, lend};
 use weft_sys::{cpu, seccomp};
 use weft_wire::{OpId, PeerId, Ticket};
