@@ -41,6 +41,7 @@
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
 //! | survey | who is reached over which link, how fast, without a job | [`survey`] |
 //! | tune | how long network cards wait before they interrupt | [`tune`] |
+//! | boundary | what libfabric and MPI need of an endpoint; not for programs | [`boundary`] |
 //!
 //! A context is for messages that fit one piece and are taken in the order of their arrival; its
 //! messages cost the least. An endpoint adds tags, matching, sizes without limit, and operations
@@ -51,6 +52,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod boundary;
 pub mod collective;
 pub mod context;
 pub mod endpoint;

@@ -5,11 +5,12 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
+use weft::boundary::{Cookie, Occurrence, Seat};
 use weft::collective::Operator;
 use weft::collective::exchange::What;
-use weft::endpoint::{Collective, Cookie, Endpoint, Occurrence};
+use weft::endpoint::{Collective, Endpoint};
 use weft::error::Error;
-use weft::group::{Group, GroupOptions, Seat};
+use weft::group::{Group, GroupOptions};
 use weft::remote::{AtomicOp, Scalar};
 use weft_sys::buf::Buf;
 use weft_tests::job::PATIENCE;

@@ -10,8 +10,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use weft::boundary::SharedOp;
 use weft::collective::Operator;
-use weft::group::SharedOp;
 use weft::remote::{AtomicOp, Scalar};
 use weft_sys::buf::Buf;
 

@@ -4,11 +4,12 @@ use std::ffi::{CString, c_int};
 use std::slice;
 use std::sync::{Arc, Weak};
 
+use weft::boundary::{Broadcast, LOOKS, Seat, Shared, SharedOp, Spans};
 use weft::collective::Operator;
 use weft::collective::exchange::What;
 use weft::endpoint::{Collective, Endpoint, Request};
 use weft::error::Error;
-use weft::group::{Broadcast, Group, GroupOptions, LOOKS, Seat, Shared, SharedOp, Spans, by_node};
+use weft::group::{Group, GroupOptions, by_node};
 use weft_sys::buf::Buf;
 use weft_wire::Address;
 

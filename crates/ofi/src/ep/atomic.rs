@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::endpoint::Atomic;
+use weft::boundary::Atomic;
 use weft::remote::{AtomicOp, ELEMENTS_MAX, Scalar, Spot};
 use weft_sys::buf::Buf;
 

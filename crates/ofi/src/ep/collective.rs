@@ -5,11 +5,12 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Weak};
 
+use weft::boundary::{Cookie, Seat};
 use weft::collective::Operator;
 use weft::collective::exchange::What;
-use weft::endpoint::{Collective, Cookie};
+use weft::endpoint::Collective;
 use weft::error::Error;
-use weft::group::{Group, GroupOptions, Seat};
+use weft::group::{Group, GroupOptions};
 use weft::remote::{AtomicOp, Scalar};
 use weft_sys::buf::Buf;
 

@@ -7,7 +7,8 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use weft::endpoint::{Access, Endpoint, Matched, Occurrence, Placed, Status, Turn};
+use weft::boundary::{Access, Occurrence, Placed, Turn};
+use weft::endpoint::{Endpoint, Matched, Status};
 use weft::error::Error;
 use weft_wire::Address;
 

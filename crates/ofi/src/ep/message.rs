@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use weft::endpoint::{Cookie, Sent, Until};
+use weft::boundary::{Cookie, Sent, Until};
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind as Queue, PeerId};

@@ -10,7 +10,8 @@
 
 use std::ffi::c_void;
 
-use weft::endpoint::{Cookie, Status, Turn};
+use weft::boundary::{Cookie, Turn};
+use weft::endpoint::Status;
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::Buf;
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use weft::endpoint::{Along, Cookie, Share, Turn};
+use weft::boundary::{Along, Cookie, Share, Turn};
 use weft::error::Error;
 use weft::remote::Spot;
 use weft_sys::buf::Buf;

@@ -3,6 +3,7 @@
 
 use super::turn_tests::*;
 use super::*;
+use crate::boundary::Occurrence;
 use crate::remote::{Rights, Spot};
 
 /// The next occurrence at one side; nobody makes a call at the other.

@@ -15,7 +15,8 @@ use crate::collective::order::MESSAGE_MAX;
 use crate::error::Error;
 use crate::group::cast::{self, Cast};
 use crate::group::ordered::{self, Ordered};
-use crate::group::{Outlet, Plan, Shared, Spans};
+use crate::group::shared::{Shared, Spans};
+use crate::group::{Outlet, Plan};
 
 /// After so many barriers that ended without one, there is a poll.
 const UNPOLLED_MAX: u32 = 16;

@@ -15,7 +15,7 @@ use super::turn::Cookie;
 use super::work::EndpointWork;
 use crate::context::CLOSE_NS;
 use crate::error::Error;
-use crate::group::Seat;
+use crate::group::seat::Seat;
 
 /// What is under way in a group, oldest first.
 #[derive(Default)]

@@ -20,17 +20,17 @@ mod group;
 mod joint;
 mod late;
 mod many;
-mod ops;
+pub(crate) mod ops;
 mod reduce;
 mod remote;
 mod request;
 mod scope;
 mod sends;
 mod serve;
-mod share;
+pub(crate) mod share;
 #[cfg(test)]
 mod tests;
-mod turn;
+pub(crate) mod turn;
 #[cfg(test)]
 mod turn_tests;
 #[cfg(test)]
@@ -43,7 +43,6 @@ use weft_device::station::Station;
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
-use weft_sys::watch::Signal;
 use weft_wire::{ADDRESS_LEN, Address, Envelope, JobKey, Kind, PeerId};
 
 use crate::context::{Context, ContextOptions, Parts, Place, alone, close, finish, patience};
@@ -53,15 +52,13 @@ use crate::remote::Windows;
 use crate::shm::{Region, Regions};
 
 use door::Door;
-use ops::{Op, Owner, State};
-pub use ops::{Status, Until};
+pub use ops::Status;
+use ops::{Op, Owner, State, Until};
 pub use reduce::Collective;
 use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};
 pub use scope::Scope;
 use sends::{Outgoing, Started};
-pub use share::Share;
-pub use turn::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
 use work::EndpointWork;
 
 /// See the module's page. May be shared by threads.
@@ -153,46 +150,6 @@ impl Endpoint {
         let mut work = self.station.lock();
         work.timed = true;
         work.device.welcome()
-    }
-
-    /// Several steps under one lock, for boundaries to other interfaces. Not to be called within
-    /// another turn.
-    #[inline]
-    pub fn turn<R>(&self, steps: impl FnOnce(&mut Turn<'_>) -> R) -> R {
-        steps(&mut Turn { work: &mut self.station.lock() })
-    }
-
-    /// For a caller who asks again and again whether something has happened, and never sleeps:
-    /// called when [`Endpoint::is_idle_due`] says so, with whether that is for the first time
-    /// (`anew`) since something had happened or was done, it gives the processor away where others
-    /// need it, and, if it may, sleeps for a moment, or until something arrives, after long. `true`
-    /// if it did, so that another look may find something.
-    #[inline]
-    pub fn idle(&self, anew: bool, may_sleep: bool) -> bool {
-        self.station.idle(anew, may_sleep)
-    }
-
-    /// Whether [`Endpoint::idle`] is to be called after so many looks in a row that found nothing.
-    #[inline]
-    pub fn is_idle_due(&self, rounds: u32) -> bool {
-        self.station.is_idle_due(rounds)
-    }
-
-    /// Whether the caller may look for something several times in a row: nobody else needs its
-    /// processor.
-    #[inline]
-    pub fn may_spin(&self) -> bool {
-        self.station.may_spin()
-    }
-
-    /// Sets `signal` from now on when something happens for the boundary while it makes no calls.
-    pub fn signal_by(&self, signal: Arc<Signal>) {
-        self.station.lock().signals.push(signal);
-    }
-
-    /// Says that the caller goes to sleep on a [`Signal`]: the tender takes over at once.
-    pub fn rest(&self) {
-        self.station.leave();
     }
 
     /// Memory for messages that a peer of the same node copies from directly: see

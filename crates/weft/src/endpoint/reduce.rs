@@ -19,7 +19,7 @@ use super::{Completion, Endpoint, Request, finished, request};
 use crate::collective::exchange::{Exchange, What};
 use crate::collective::{Element, Operator};
 use crate::error::Error;
-use crate::group::Seat;
+use crate::group::seat::Seat;
 use crate::remote::AtomicOp;
 
 /// A collective operation: what is done, and the lengths.
@@ -153,7 +153,7 @@ impl Endpoint {
     }
 
     /// Waits for an operation's end, for at most `timeout_ns`, or until there is something that
-    /// [`Turn::occurrence`](super::Turn::occurrence) gives. `Err` gives the request back.
+    /// [`Turn::occurrence`](crate::boundary::Turn::occurrence) gives. `Err` gives the request back.
     ///
     /// # Errors
     /// The inner result is the operation's own.

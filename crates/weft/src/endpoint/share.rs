@@ -15,7 +15,7 @@ use super::turn::{Access, Occurrence};
 pub(super) const SHARE_LEN: usize = 12;
 
 /// Says of a request that it is one of several that are one operation. Made by
-/// [`Turn::share`](super::Turn::share), for one peer.
+/// [`Turn::share`](crate::boundary::Turn::share), for one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
     /// Which operation of the asker's endpoint.

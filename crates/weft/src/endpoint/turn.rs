@@ -1,21 +1,24 @@
 //! The endpoint as boundaries to other interfaces use it (libfabric, C): they keep their own
 //! completion queues, number their peers themselves, and give memory by a promise.
 
+use std::sync::Arc;
+
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
+use weft_sys::watch::Signal;
 use weft_wire::{Envelope, PeerId};
 
-use super::Collective;
 use super::many::Many;
 use super::ops::{Owner, Status, Until};
 use super::request::Matched;
 use super::sends::{Outgoing, Started};
 use super::share::Share;
 use super::work::EndpointWork;
+use super::{Collective, Endpoint};
 use crate::collective::exchange::What;
 use crate::error::Error;
-use crate::group::Seat;
+use crate::group::seat::Seat;
 use crate::remote::{AtomicOp, Scalar, Spot};
 
 /// Looks in a row that share one at the clock.
@@ -126,8 +129,50 @@ pub struct Atomic<'a> {
     pub fetch: Option<Buf>,
 }
 
-/// One caller's turn at an endpoint: several steps under one lock. See
-/// [`Endpoint::turn`](super::Endpoint::turn).
+/// For boundaries to other interfaces ([`boundary`](crate::boundary)), not for programs.
+impl Endpoint {
+    /// Several steps under one lock, for boundaries to other interfaces. Not to be called within
+    /// another turn.
+    #[inline]
+    pub fn turn<R>(&self, steps: impl FnOnce(&mut Turn<'_>) -> R) -> R {
+        steps(&mut Turn { work: &mut self.station.lock() })
+    }
+
+    /// For a caller who asks again and again whether something has happened, and never sleeps:
+    /// called when [`Endpoint::is_idle_due`] says so, with whether that is for the first time
+    /// (`anew`) since something had happened or was done, it gives the processor away where others
+    /// need it, and, if it may, sleeps for a moment, or until something arrives, after long. `true`
+    /// if it did, so that another look may find something.
+    #[inline]
+    pub fn idle(&self, anew: bool, may_sleep: bool) -> bool {
+        self.station.idle(anew, may_sleep)
+    }
+
+    /// Whether [`Endpoint::idle`] is to be called after so many looks in a row that found nothing.
+    #[inline]
+    pub fn is_idle_due(&self, rounds: u32) -> bool {
+        self.station.is_idle_due(rounds)
+    }
+
+    /// Whether the caller may look for something several times in a row: nobody else needs its
+    /// processor.
+    #[inline]
+    pub fn may_spin(&self) -> bool {
+        self.station.may_spin()
+    }
+
+    /// Sets `signal` from now on when something happens for the boundary while it makes no calls.
+    pub fn signal_by(&self, signal: Arc<Signal>) {
+        self.station.lock().signals.push(signal);
+    }
+
+    /// Says that the caller goes to sleep on a [`Signal`]: the tender takes over at once.
+    pub fn rest(&self) {
+        self.station.leave();
+    }
+}
+
+/// One caller's turn at an endpoint: several steps under one lock. See [`Endpoint::turn`].
 pub struct Turn<'a> {
     pub(super) work: &'a mut EndpointWork,
 }

@@ -8,6 +8,7 @@ use weft_sys::watch::Signal;
 use weft_wire::{Envelope, JobKey, Kind, PeerId};
 
 use super::*;
+use crate::boundary::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent};
 use crate::context::DeviceKind;
 use crate::remote::{AtomicOp, Rights, Scalar, Spot};
 use weft_proto::msg::matching::Want;

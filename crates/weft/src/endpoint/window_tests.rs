@@ -5,7 +5,7 @@ use weft_wire::Kind;
 
 use super::share::BEGUN_MAX;
 use super::turn_tests::*;
-use super::*;
+use crate::boundary::{Along, Atomic, Occurrence, Share};
 use crate::remote::{AtomicOp, Rights, Scalar, Spot};
 use weft_proto::msg::matching::Want;
 

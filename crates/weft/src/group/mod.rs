@@ -40,8 +40,8 @@ mod node;
 pub(crate) mod ordered;
 mod part;
 mod patience;
-mod seat;
-mod shared;
+pub(crate) mod seat;
+pub(crate) mod shared;
 mod table;
 mod team;
 mod trial;
@@ -52,8 +52,6 @@ use weft_wire::PeerId;
 
 pub use crate::collective::order::Delivery;
 pub use choose::by_node;
-pub use seat::{Broadcast, Seat};
-pub use shared::{LOOKS, Shared, SharedOp, Spans, Started};
 pub(crate) use table::Groups;
 pub(crate) use team::Outlet;
 

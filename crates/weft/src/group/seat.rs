@@ -57,8 +57,8 @@ pub struct Broadcast {
     number: u32,
 }
 
-/// For boundaries to other interfaces: what waits in parts, so that they can do what they must
-/// meanwhile.
+/// For boundaries to other interfaces ([`boundary`](crate::boundary)), not for programs: what waits
+/// in parts, so that they can do what they must meanwhile.
 impl Group<'_> {
     fn seat(&self) -> Seat {
         let &Group { slot, rank, size, by_messages, shared, .. } = self;
@@ -73,7 +73,7 @@ impl Group<'_> {
     }
 
     /// As [`Group::wait`], for at most `timeout_ns`, or until there is something that
-    /// [`Turn::occurrence`](crate::endpoint::Turn::occurrence) gives. `false`: it is not over.
+    /// [`Turn::occurrence`](crate::boundary::Turn::occurrence) gives. `false`: it is not over.
     ///
     /// # Errors
     /// As for [`Group::barrier`].

@@ -260,7 +260,7 @@ impl Shared {
     }
 
     /// Goes on with what was started, for at most `timeout_ns`, or until there is something that
-    /// [`Turn::occurrence`](crate::endpoint::Turn::occurrence) gives. `false`: it is not over.
+    /// [`Turn::occurrence`](crate::boundary::Turn::occurrence) gives. `false`: it is not over.
     ///
     /// # Errors
     /// As for [`Shared::start`]; [`Error::PeerDead`] or [`Error::PeerClosed`] if a member is gone

@@ -4,7 +4,7 @@
 //! A window is reached by its key only, inside its bounds, and with the rights it was opened with.
 //! What a peer asks for is done by the calls of the process that has the window, or by its tender
 //! while it computes. The operations themselves are an endpoint's
-//! ([`Turn`](crate::endpoint::Turn)).
+//! ([`Turn`](crate::boundary::Turn)).
 
 mod atomic;
 mod fold;

@@ -1,0 +1,19 @@
+//! What boundaries to other interfaces need (libfabric, MPI, C): **not for programs**, and it
+//! changes as the boundaries do.
+//!
+//! A boundary keeps its own completion queues, numbers its peers itself, and gives memory by a
+//! promise. So it takes [turns](crate::endpoint::Endpoint::turn) at an endpoint instead of waiting
+//! in its calls: operations carry a [`Cookie`], and their ends are told as [`Occurrence`]s. It
+//! learns of them by a signal ([`Endpoint::signal_by`]) where it sleeps, gives its core away by
+//! [`Endpoint::idle`], and says by [`Endpoint::rest`] that it sleeps somewhere else. It keeps
+//! groups apart from their endpoint, as a [`Seat`], and waits in them in parts.
+//!
+//! [`Endpoint::signal_by`]: crate::endpoint::Endpoint::signal_by
+//! [`Endpoint::idle`]: crate::endpoint::Endpoint::idle
+//! [`Endpoint::rest`]: crate::endpoint::Endpoint::rest
+
+pub use crate::endpoint::ops::Until;
+pub use crate::endpoint::share::Share;
+pub use crate::endpoint::turn::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
+pub use crate::group::seat::{Broadcast, Seat};
+pub use crate::group::shared::{LOOKS, Shared, SharedOp, Spans, Started};
