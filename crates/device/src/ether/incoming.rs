@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use weft_proto::{Incoming, Warning};
+use weft_proto::Incoming;
 use weft_sys::clock::now_ns;
-use weft_wire::{Envelope, LinkId, OpId, PeerId, Ticket};
+use weft_wire::{Envelope, OpId, PeerId, Ticket};
 
 use super::Ether;
 use crate::device::{Device, Event};
@@ -56,13 +56,14 @@ impl Ether {
                 None => return false,
             },
             Incoming::Dead { peer, why } => {
-                self.signs.renew(&self.engine, peer);
+                self.office.renew(&self.engine, peer);
                 Current::Dead { peer, error: self.death(peer, why) }
             }
             Incoming::Alive { peer, link } => {
-                self.signs.renew(&self.engine, peer);
+                self.office.renew(&self.engine, peer);
                 tracing::debug!(%peer, link = self.links.name(link), "connected");
-                self.look_for_twin(peer, link);
+                let known = (&self.me, &self.peers[..]);
+                self.office.look_for_twin(&self.engine, &self.links, known, peer, link);
                 return false;
             }
             Incoming::CutInSoftware { link } => {
@@ -75,50 +76,16 @@ impl Ether {
                 return false;
             }
             Incoming::Relay { by, out, from, to } => {
-                let (by, out) = (self.links.interface(by), self.links.interface(out));
-                self.relay.join(by, out, from, to);
+                self.office.join(&self.links, (by, out), from, to);
                 return false;
             }
             Incoming::Warning { peer, what } => {
-                self.warnings += 1;
-                match what {
-                    Warning::Undelivered { .. } => {
-                        tracing::warn!(%peer, name = self.peer_name(peer), "{what}");
-                    }
-                    // Happens to every peer that is not given a processor for some milliseconds.
-                    Warning::PathSuspect { .. } => tracing::debug!(%peer, "{what}"),
-                    Warning::MtuReduced { .. } => tracing::warn!(%peer, "{what}"),
-                    Warning::Lossy { link } => {
-                        let name = self.peer_name(peer);
-                        tracing::warn!(link = self.links.name(link), name, "{what}");
-                    }
-                }
+                let name = self.peer_name(peer);
+                self.office.warn(&self.links, peer, &name, &what);
                 return false;
             }
         };
         true
-    }
-
-    /// A peer is reached over a link: is another node reached at the same address there?
-    #[cold]
-    fn look_for_twin(&mut self, peer: PeerId, link: LinkId) {
-        let Some(address) = self.peers.get(peer.index()).copied().flatten() else { return };
-        let Some(at) = self.engine.reached_at(peer, link) else { return };
-        if let Some(own) = self.links.address(link) {
-            self.twins.own(link, own, self.me.node);
-        }
-        let Some(other) = self.twins.meet(link, at, address.node) else { return };
-        let all = self.peers.iter().flatten().chain([&self.me]);
-        let other = all.into_iter().find(|a| a.node == other).map(|a| a.host());
-        self.warnings += 1;
-        tracing::warn!(
-            link = self.links.name(link),
-            address = %at,
-            "{} and {} have the same Ethernet address, so that frames for one go astray: give one \
-             of them another, as with `ip link set NAME address 02:00:00:00:00:07`",
-            address.host(),
-            other.unwrap_or_default(),
-        );
     }
 
     /// Whether the current frame waits for a moment: a piece in it has no place yet, because its

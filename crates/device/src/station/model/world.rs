@@ -2,10 +2,10 @@
 //!
 //! What the tender decides, and when the timer rings, is the real code's own ([`judge`]). What is
 //! modelled is the rest: the timer, the order in which the tender looks, and what a send, a poll
-//! and the tender's work do ([`Attention`](crate::attention::Attention), `ether/company.rs`,
-//! `endpoint/work.rs`, `ether/mod.rs`). A send here may be held, or wait for room, whenever one of
-//! the real code may be in some run, and whether a poll ends early is anyone's choice: that only
-//! adds to what can happen.
+//! and the tender's work do ([`Attention`](crate::attention::Attention), `company.rs`, `sending.rs`
+//! and `polling.rs` in `ether`, and `endpoint/work.rs` in `weft`). A send here may be held, or wait
+//! for room, whenever one of the real code may be in some run, and whether a poll ends early is
+//! anyone's choice: that only adds to what can happen.
 
 pub(super) mod program;
 mod tender;
