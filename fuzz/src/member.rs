@@ -274,7 +274,8 @@ impl World {
             }
             Incoming::Kept { op, .. } => {
                 let (outgoing, len) = self.ops[&op.0];
-                assert!(!outgoing && self.engine.kept().len() as u64 <= len, "{op:?} of {len}");
+                let is_inside = |(at, part): (u64, &[u8])| at + part.len() as u64 <= len;
+                assert!(!outgoing && self.engine.kept().all(is_inside), "{op:?} of {len}");
             }
             Incoming::Done { op } | Incoming::Failed { op, .. } => {
                 assert!(self.ops.remove(&op.0).is_some(), "{op:?} has ended twice");

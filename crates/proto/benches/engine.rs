@@ -88,8 +88,9 @@ impl Pair {
                         self.memory[offset as usize..][..piece.len()].copy_from_slice(piece);
                     }
                     Incoming::Kept { .. } => {
-                        let kept = engine.kept();
-                        self.memory[..kept.len()].copy_from_slice(kept);
+                        for (offset, part) in engine.kept() {
+                            self.memory[offset as usize..][..part.len()].copy_from_slice(part);
+                        }
                     }
                     Incoming::Announced { peer, ticket, len, .. } => {
                         engine.pull(now, peer, ticket, len, OpId(2));

@@ -174,9 +174,8 @@ pub enum Incoming {
         /// Where it lies in the frame.
         range: Range<usize>,
     },
-    /// What came of a payload before it was pulled and was kept: the owner copies
-    /// [`Engine::kept`](crate::Engine::kept) to the beginning of the operation's memory. Pieces that
-    /// are still to come are zeros there, and follow.
+    /// What came of a payload before it was pulled and was kept: the owner copies what
+    /// [`Engine::kept`](crate::Engine::kept) gives to the operation's memory.
     Kept {
         /// Who sent it.
         peer: PeerId,

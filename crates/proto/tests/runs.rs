@@ -54,8 +54,10 @@ impl Node {
                         .copy_from_slice(piece);
                 }
                 Incoming::Kept { op, .. } => {
-                    let kept = self.engine.kept();
-                    self.into[op.0 as usize][..kept.len()].copy_from_slice(kept);
+                    for (offset, part) in self.engine.kept() {
+                        self.into[op.0 as usize][offset as usize..][..part.len()]
+                            .copy_from_slice(part);
+                    }
                 }
                 Incoming::Done { op } => self.done.push(op),
                 _ => {}

@@ -43,7 +43,9 @@ impl Ether {
                 return false;
             }
             Incoming::Kept { op, .. } => {
-                self.transfers.place(op, 0, self.engine.kept());
+                for (offset, part) in self.engine.kept() {
+                    self.transfers.place(op, offset, part);
+                }
                 return false;
             }
             Incoming::Datagram { peer, range } => Current::Datagram { peer, range },

@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::event::{Incoming, Message};
 use crate::msg::buffers::Pool;
+use crate::msg::pushes::Kept;
 use crate::msg::transfer::{Pieces, Pull, Transfer};
 use crate::peer::Lone;
 use crate::rail::{Link, Ways};
@@ -59,7 +60,7 @@ pub(crate) struct Hub {
     /// The message that it was told of last.
     pub message: Message,
     /// What was pushed ahead of its pull, one for each [`Incoming::Kept`] among the events.
-    pub kept: VecDeque<Vec<u8>>,
+    pub kept: VecDeque<Kept>,
     /// Peers with held messages that have their turn.
     pub drain: VecDeque<PeerId>,
     /// Contents that arrived or were lost, between path and peer; empty otherwise.

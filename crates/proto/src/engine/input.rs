@@ -176,7 +176,8 @@ impl Engine {
             self.end_read(now);
             if let Some(event) = self.hub.events.pop_front() {
                 if let Incoming::Kept { .. } = event {
-                    self.held = self.hub.kept.pop_front();
+                    let kept = self.hub.kept.pop_front().unwrap_or_default();
+                    (self.held, self.parts) = (Some(kept.bytes), kept.have);
                 }
                 return Some(event);
             }
@@ -237,9 +238,11 @@ impl Engine {
         self.current.is_some_and(|cursor| cursor.at < cursor.end && is_message(frame, cursor.at))
     }
 
-    /// The bytes that [`Incoming::Kept`] has told of, until [`Engine::next`] is called again.
-    pub fn kept(&self) -> &[u8] {
-        self.held.as_deref().unwrap_or(&[])
+    /// What [`Incoming::Kept`] has told of, until [`Engine::next`] is called again: parts of the
+    /// payload, where each begins and its bytes.
+    pub fn kept(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let bytes = self.held.as_deref().unwrap_or(&[]);
+        self.parts.iter().map(|part| (part.start, &bytes[part.start as usize..part.end as usize]))
     }
 
     fn drain(&mut self, id: PeerId) -> Option<Incoming> {

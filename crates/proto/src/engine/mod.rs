@@ -20,6 +20,7 @@ use crate::counters::Counters;
 use crate::event::LinkSpec;
 use crate::peer::{Cursor, Peer};
 use crate::rail::Link;
+use crate::ranges::RangeSet;
 use crate::route::Relaying;
 use crate::time::Instant;
 
@@ -46,6 +47,8 @@ pub struct Engine {
     datagram: Option<(PeerId, Range<usize>)>,
     /// The payload of the event that was given last, if it was held.
     held: Option<Vec<u8>>,
+    /// Which parts of it have come, if it is what was kept of a payload.
+    parts: RangeSet,
     /// When closing ends, done or not.
     close_at: Option<Instant>,
     /// When to look next whether somebody is to be asked what it hears.
@@ -74,6 +77,7 @@ impl Engine {
             current: None,
             datagram: None,
             held: None,
+            parts: RangeSet::new(),
             close_at: None,
             probe_at: Instant::default(),
             strangers: VecDeque::new(),

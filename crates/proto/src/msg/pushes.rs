@@ -55,7 +55,7 @@ pub(crate) enum Fate {
 /// What came of a payload before its pull.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Its beginning, with zeros for what has not come.
+    /// Its beginning, of which some may not have come.
     pub bytes: Vec<u8>,
     /// Where bytes have come.
     pub have: RangeSet,
@@ -82,8 +82,15 @@ impl Kept {
         true
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether nothing was kept.
+    pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// Nothing beyond `len` bytes is wanted.
+    pub fn cut(&mut self, len: u64) {
+        self.bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        self.have.remove(len..u64::MAX);
     }
 }
 

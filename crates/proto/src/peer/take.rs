@@ -324,14 +324,14 @@ impl Peer {
         if len == 0 {
             self.pushes.ended(pull);
         }
-        kept.bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
-        let any = !kept.bytes.is_empty();
+        kept.cut(len);
+        let any = !kept.is_empty();
         if any {
-            hub.kept.push_back(kept.bytes);
             hub.events.push_back(Incoming::Kept { peer: self.id, op });
-            for range in kept.have.iter().filter(|range| range.start < len) {
-                self.arrived(hub, pull, range.start..range.end.min(len));
+            for part in kept.have.iter() {
+                self.arrived(hub, pull, part);
             }
+            hub.kept.push_back(kept);
         } else {
             hub.pool.give(kept.bytes);
         }

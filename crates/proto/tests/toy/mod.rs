@@ -463,8 +463,9 @@ impl Node {
             }
             Incoming::Kept { op, .. } => {
                 let memory = &mut self.pulling.get_mut(&op).expect("data for a live pull").2;
-                let kept = self.engine.kept();
-                memory[..kept.len()].copy_from_slice(kept);
+                for (offset, part) in self.engine.kept() {
+                    memory[offset as usize..][..part.len()].copy_from_slice(part);
+                }
             }
             Incoming::Done { op } if self.pulling.contains_key(&op) => {
                 let (peer, envelope, bytes) = self.pulling.remove(&op).unwrap();

@@ -288,7 +288,9 @@ impl Host {
             Incoming::Kept { op, .. } => match self.ops.get(&op.0) {
                 Some(&Op { peer, n, outgoing: false, .. }) => {
                     let shift = u64::from(self.sabotage.strikes(Canary::Misplace));
-                    oracle.data(now, me, peer, n, shift, self.engine.kept());
+                    for (offset, part) in self.engine.kept() {
+                        oracle.data(now, me, peer, n, offset + shift, part);
+                    }
                 }
                 _ => oracle.report(now, me, Wrong::UnknownOp { op: op.0 }),
             },
