@@ -62,12 +62,12 @@ fn count(device: &dyn Device, name: &str) -> u64 {
 }
 
 /// Sends a message from the first device to the second, which asks for it at once or, if it was
-/// buffered, only when its first piece has been given up (`late`). Whether it was buffered, so that
+/// buffered, only when its first piece has been kept (`late`). Whether it was buffered, so that
 /// the sender was rid of it at once; else its end is told when it is there.
 fn pass(two: &mut Two, bytes: &Vec<u8>, late: bool) -> bool {
     let payload = Buf::from_vec(bytes.clone());
-    // Before it is under way: its first piece may be given up in the poll that announces it.
-    let in_vain = count(&*two.devices[1], "pushed_in_vain");
+    // Before it is under way: its first piece may be kept in the poll that announces it.
+    let kept = count(&*two.devices[1], "pushed_kept");
     let buffered =
         two.devices[0].announce_buffered(PeerId(1), &Envelope::default(), &payload, OpId(7));
     let buffered = buffered.expect("there is room");
@@ -76,8 +76,8 @@ fn pass(two: &mut Two, bytes: &Vec<u8>, late: bool) -> bool {
     }
     let Seen::Announced(ticket) = two.next(1) else { panic!("not announced") };
     let give_up = Instant::now() + PATIENCE;
-    while late && buffered && count(&*two.devices[1], "pushed_in_vain") == in_vain {
-        assert!(Instant::now() < give_up, "it is not given up");
+    while late && buffered && count(&*two.devices[1], "pushed_kept") == kept {
+        assert!(Instant::now() < give_up, "it is not kept");
         two.poll(1);
     }
     let into = Buf::from_vec(vec![0; bytes.len()]);
@@ -99,7 +99,7 @@ fn pass(two: &mut Two, bytes: &Vec<u8>, late: bool) -> bool {
 }
 
 #[test]
-fn a_message_that_finds_no_receive_comes_again_and_a_buffered_one_has_ended_before() {
+fn a_message_that_finds_no_receive_is_kept_and_a_buffered_one_has_ended_before() {
     let kinds = [LinkKind::Packet, LinkKind::Tso];
     let Some(devices) = ethers(2, &kinds, false) else { return };
     let mut two = Two { devices, seen: Default::default() };
@@ -112,7 +112,7 @@ fn a_message_that_finds_no_receive_comes_again_and_a_buffered_one_has_ended_befo
     assert_eq!(two.next(1), Seen::Message);
     let bytes: Vec<u8> = (0..60_000u32).map(|n| (n * 7 / 3) as u8).collect();
     assert!(pass(&mut two, &bytes, false), "alone, it is buffered");
-    // After one that was pushed in vain the next ones are not pushed; but not for ever.
+    // One that was given up is not pushed for a while; but one that was kept is no reason.
     for late in [false, true, false] {
         assert!((0..100).any(|_| pass(&mut two, &bytes, late)), "none is buffered again");
     }
