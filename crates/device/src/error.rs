@@ -156,6 +156,12 @@ pub enum Error {
         /// What was wrong, and what to do.
         why: String,
     },
+    /// An operation on a region was asked for that cannot be done: nothing was sent.
+    #[error("an operation on a region cannot be done: {why}")]
+    Region {
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// Bytes that should say where a process can be reached do not.
     #[error("the address of a process cannot be read: {why}")]
     BadAddress {
@@ -206,6 +212,11 @@ impl Error {
     /// [`Error::Collective`].
     pub fn collective(why: impl Into<String>) -> Error {
         Error::Collective { why: why.into() }
+    }
+
+    /// [`Error::Region`].
+    pub fn region(why: impl Into<String>) -> Error {
+        Error::Region { why: why.into() }
     }
 
     /// [`Error::Os`].

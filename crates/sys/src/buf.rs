@@ -4,10 +4,13 @@
 //! buffer's address. [`Buf`] is that address, together with what keeps the memory valid until the
 //! operation has ended. All use of it is safe from there on, bounds included.
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::mem::Region;
 
 /// One piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,8 @@ enum Keeper {
     /// Ownership, shared with the clones. The vector is never touched through this pointer while
     /// other clones exist.
     Owned(Arc<Vec<u8>>),
+    /// Memory of a region, which nobody reaches in another way any more, and what goes with it.
+    Region(Arc<(Box<dyn Any + Send + Sync>, Region)>),
     /// A loan: the count of `Buf`s that stand on the memory, which lives in the frame of `lend`.
     Loan(NonNull<AtomicUsize>),
     /// The promise of `from_raw`'s caller, who keeps it until no clone of the token is left.
@@ -180,6 +185,14 @@ impl Buf {
         Buf { first: Piece { ptr, len }, rest: None, len, keeper }
     }
 
+    /// The memory of a region, which lives until no clone is left; then `along` is dropped, and the
+    /// memory given back.
+    pub fn from_region(region: Region, along: Box<dyn Any + Send + Sync>) -> Buf {
+        let first = Piece { ptr: region.ptr(), len: region.len() };
+        let keeper = Keeper::Region(Arc::new((along, region)));
+        Buf { first, rest: None, len: first.len, keeper }
+    }
+
     /// The vector it was made from; `None` while a clone exists, or if it was made otherwise.
     pub fn into_vec(mut self) -> Option<Vec<u8>> {
         match std::mem::replace(&mut self.keeper, Keeper::Promise) {
@@ -201,6 +214,7 @@ impl Buf {
         let keeper = match &self.keeper {
             Keeper::Promise => Keeper::Promise,
             Keeper::Owned(vec) => Keeper::Owned(vec.clone()),
+            Keeper::Region(region) => Keeper::Region(region.clone()),
             Keeper::Loan(count) => {
                 // SAFETY: `self` is counted, so `lend` has not returned.
                 unsafe { count.as_ref() }.fetch_add(1, Ordering::Relaxed);
@@ -374,6 +388,22 @@ mod tests {
         clone.write(1, &[7]);
         assert!(clone.into_vec().is_none());
         assert_eq!(buf.into_vec(), Some(vec![1, 7, 3]));
+    }
+
+    #[test]
+    fn a_region_lives_as_long_as_a_clone() {
+        let along = Arc::new(());
+        let mut region = Region::new(10).unwrap();
+        region[2] = 7;
+        let buf = Buf::from_region(region, Box::new(along.clone()));
+        assert_eq!(buf.len(), 10);
+        let part = buf.range(2, 3);
+        drop(buf);
+        let mut bytes = [1; 4];
+        assert_eq!((part.write(1, &[8]), part.read(0, &mut bytes)), (1, 3));
+        assert_eq!((bytes, Arc::strong_count(&along)), ([7, 8, 0, 1], 2));
+        drop(part);
+        assert_eq!(Arc::strong_count(&along), 1);
     }
 
     #[test]

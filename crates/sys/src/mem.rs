@@ -191,6 +191,11 @@ impl Region {
         self.mapping.ptr.as_ptr() as usize
     }
 
+    /// The same, for a [`Buf`] that takes the region over.
+    pub(crate) fn ptr(&self) -> NonNull<u8> {
+        self.mapping.ptr
+    }
+
     /// Bytes that were mapped: `len` rounded up.
     pub fn mapped(&self) -> usize {
         self.mapping.len

@@ -126,11 +126,12 @@ impl Ether {
         }
     }
 
-    /// The error for a peer that is gone.
+    /// The error for a peer that is gone, or, for one operation, has taken its message back.
     fn death(&self, peer: PeerId, cause: Cause) -> Error {
         let name = self.peer_name(peer);
         match cause {
             Cause::Closed => Error::PeerClosed { peer, name },
+            Cause::Withdrawn => Error::Withdrawn { peer },
             cause => {
                 let mut why = cause.to_string();
                 if let Cause::NoAnswer { .. } = cause

@@ -60,7 +60,7 @@ use peer::{Peer, State};
 use pull::{Pull, Stream};
 
 pub use port::Port;
-pub use region::{Region, Regions};
+pub use region::{Memory, Regions};
 
 /// The longest message that goes through every ring in one piece, bytes. To who hands payloads out
 /// in place a longer one is announced and pulled.

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weft_sys::buf::Buf;
 use weft_sys::mem;
 
 use crate::error::Error;
@@ -44,7 +45,7 @@ impl Regions {
     ///
     /// # Errors
     /// When no more memory or descriptors can be had.
-    pub fn allocate(self: &Arc<Regions>, len: usize) -> Result<Region, Error> {
+    pub fn allocate(self: &Arc<Regions>, len: usize) -> Result<Memory, Error> {
         let failed = |e: std::io::Error| Error::system(format!("allocating {len} bytes"), &e);
         let memory = mem::Region::new(len).map_err(failed)?;
         let fd = memory.as_fd().try_clone_to_owned().map_err(failed)?;
@@ -55,7 +56,7 @@ impl Regions {
         list.live.push(Arc::new(Entry { id, addr, mapped, fd }));
         self.count.store(list.live.len(), Ordering::Release);
         drop(list);
-        Ok(Region { memory, id, regions: self.clone() })
+        Ok(Memory { listed: Listed { id, regions: self.clone() }, memory })
     }
 
     /// The region that holds all of these bytes.
@@ -80,13 +81,19 @@ impl Regions {
 }
 
 /// Memory that Weft has allocated; to its owner, a slice of bytes. Use it for large messages.
-pub struct Region {
+pub struct Memory {
+    listed: Listed,
     memory: mem::Region,
-    id: u32,
-    regions: Arc<Regions>,
 }
 
-impl Deref for Region {
+impl Memory {
+    /// The same memory for operations; it goes with the last clone.
+    pub fn into_buf(self) -> Buf {
+        Buf::from_region(self.memory, Box::new(self.listed))
+    }
+}
+
+impl Deref for Memory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -94,13 +101,19 @@ impl Deref for Region {
     }
 }
 
-impl DerefMut for Region {
+impl DerefMut for Memory {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.memory
     }
 }
 
-impl Drop for Region {
+/// The place in the list of a region that lives.
+struct Listed {
+    id: u32,
+    regions: Arc<Regions>,
+}
+
+impl Drop for Listed {
     fn drop(&mut self) {
         let mut list = self.regions.lock();
         list.live.retain(|e| e.id != self.id);

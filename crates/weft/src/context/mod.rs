@@ -19,7 +19,7 @@ use weft_wire::{Envelope, Kind, PeerId};
 
 use crate::device::{Caps, Counters, Device};
 use crate::error::Error;
-use crate::shm::{Region, Regions};
+use crate::shm::{Memory, Regions};
 
 pub use message::{Message, SendBuf};
 pub(crate) use open::alone;
@@ -83,7 +83,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Os`] when memory is short.
-    pub fn allocate(&self, len: usize) -> Result<Region, Error> {
+    pub fn allocate(&self, len: usize) -> Result<Memory, Error> {
         self.regions.allocate(len)
     }
 
