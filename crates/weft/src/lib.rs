@@ -37,6 +37,7 @@
 //! | | several devices as one, by a table | [`composite`] |
 //! | groups | barriers of some or all ranks | [`group`] |
 //! | collectives | schedules, executed by an endpoint or a simulator | [`collective`] |
+//! | regions | memory that peers read, write and change, as programs see it | [`region`] |
 //! | windows | memory that peers read, write and change by themselves | [`remote`] |
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
 //! | survey | who is reached over which link, how fast, without a job | [`survey`] |
@@ -59,6 +60,7 @@ pub mod endpoint;
 pub mod group;
 mod held;
 pub mod log;
+pub mod region;
 pub mod remote;
 #[cfg(test)]
 mod script;

@@ -6,10 +6,11 @@ use weft_wire::{Envelope, Kind, PeerId, Ticket};
 use super::collective::says_broken;
 use super::many::{self, MANY};
 use super::ops::{State, Status};
-use super::remote::answered;
+use super::remote::{answered, end_unanswered};
 use super::work::{EndpointWork, Unexpected, is_matched, whole};
 use crate::device::Event;
 use crate::error::Error;
+use crate::remote::Refusal;
 
 impl EndpointWork {
     /// Takes the device's current event; `true` if it was a whole message, or the end of one, and
@@ -148,11 +149,17 @@ impl EndpointWork {
     /// The device could not do an operation.
     #[cold]
     fn failed(&mut self, slot: u32, error: Error) {
-        match self.ops.at(slot).state {
+        let op = self.ops.at(slot);
+        let by_peer = matches!(error, Error::Withdrawn { peer } if peer == op.peer);
+        match op.state {
             State::Part { .. } => many::part_ended(&mut self.ops, slot, Some(error)),
             State::Request => self.request_pulled(slot, false),
             State::Landing(_) => self.landed(slot, false),
             State::Word => self.word_ended(slot, false),
+            // What was read of a region was taken back: receives have no peer of their own.
+            State::Pulling(_) if by_peer => {
+                end_unanswered(&mut self.ops, slot, Refusal::Key as u8);
+            }
             _ => self.ops.end(slot, Err(error)),
         }
     }

@@ -20,8 +20,12 @@ mod group;
 mod joint;
 mod late;
 mod many;
+mod notices;
 pub(crate) mod ops;
 mod reduce;
+mod region;
+#[cfg(test)]
+mod region_tests;
 mod remote;
 mod request;
 mod scope;
@@ -49,12 +53,13 @@ use crate::context::{Context, ContextOptions, Parts, Place, alone, close, finish
 use crate::device::{Counters, Way};
 use crate::error::Error;
 use crate::remote::Windows;
-use crate::shm::{Region, Regions};
+use crate::shm::{Memory, Regions};
 
 use door::Door;
 pub use ops::Status;
 use ops::{Op, Owner, State, Until};
 pub use reduce::Collective;
+pub(crate) use region::LentBy;
 use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};
 pub use scope::Scope;
@@ -157,7 +162,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::Os`] when memory is short.
-    pub fn allocate(&self, len: usize) -> Result<Region, Error> {
+    pub fn allocate(&self, len: usize) -> Result<Memory, Error> {
         self.regions.allocate(len)
     }
 
@@ -362,7 +367,7 @@ impl Endpoint {
         let Inner::Op { slot, generation } = request.inner else { return };
         let mut work = self.station.lock();
         match work.ops.named(slot, generation) {
-            Some(Op { state: State::Ended(_), .. }) => drop(work.ops.remove(slot)),
+            Some(Op { state: State::Ended(_), .. }) => work.forget_ended(slot),
             Some(op) => op.owner = Owner::Nobody,
             None => {}
         }

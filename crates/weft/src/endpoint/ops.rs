@@ -1,6 +1,6 @@
 //! The operations of an endpoint that have not ended, or whose end nobody has asked for yet.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 #[doc(inline)]
 pub use weft_device::Status;
@@ -42,8 +42,11 @@ pub(super) enum State {
     Many(Box<Many>),
     /// A message on its way into the memory of a receive of several, from this offset on.
     Part { status: Status, many: u32, offset: usize },
-    /// An operation on a peer's memory that waits for the answer.
-    Remote,
+    /// An operation on a peer's memory that waits for the answer, which must have so many bytes;
+    /// `sending`: and that must not end before another, which sends its payload.
+    Remote { wants: usize, sending: bool },
+    /// The same, whose answer is here while its payload is still held.
+    Answered(Result<Status, Error>),
     /// A peer's long put that is on its way into a window.
     Landing(Box<Landing>),
     /// A peer's request that could only be announced, and is being pulled.
@@ -69,6 +72,8 @@ pub(super) enum Owner {
     Boundary(Cookie),
     /// A collective operation, one of whose messages it is.
     Part { whole: u32, side: Side },
+    /// An operation on a peer's memory, whose payload it sends.
+    Put(OpId),
     /// The window's side, for memory that a peer reads.
     Giver,
 }
@@ -114,6 +119,8 @@ pub(super) struct Ops {
     pub(super) parts: VecDeque<PartEnd>,
     /// For windows: sends of their memory, and whether they have ended well.
     pub(super) given: Vec<(OpId, bool)>,
+    /// How the first operation of each peer failed that nobody asks for, until it is asked for.
+    pub(super) unasked: HashMap<PeerId, Error>,
     /// Counts the ends that somebody waits for.
     pub(super) ends: u32,
 }
@@ -205,7 +212,11 @@ impl Ops {
                     op.buf = Buf::empty();
                 }
             }
-            Owner::Nobody => drop(self.remove(slot)),
+            Owner::Nobody => self.end_unasked(slot, result),
+            Owner::Put(put) => {
+                self.remove(slot);
+                self.put_sent(put);
+            }
             Owner::Giver => {
                 self.given.push((self.id(slot), result.is_ok()));
                 self.remove(slot);
@@ -216,6 +227,55 @@ impl Ops {
                 self.parts.push_back(PartEnd { whole, side, result });
             }
         }
+    }
+
+    /// Ends an operation whose end nobody asks for. That one on a peer's memory has failed is told
+    /// by a flush.
+    fn end_unasked(&mut self, slot: u32, result: Result<Status, Error>) {
+        let op = self.at(slot);
+        let remote = matches!(op.state, State::Remote { .. } | State::Answered(_))
+            || matches!(op.state, State::Pulling(_)) && op.peer.0 != u32::MAX;
+        if let Err(error) = result
+            && remote
+        {
+            let peer = op.peer;
+            self.unasked.entry(peer).or_insert(error);
+        }
+        self.remove(slot);
+    }
+
+    /// Ends an operation on a peer's memory that has been answered, once its payload is free.
+    #[inline]
+    pub(super) fn end_answered(&mut self, slot: u32, result: Result<Status, Error>) {
+        match &mut self.at(slot).state {
+            state @ State::Remote { sending: true, .. } => *state = State::Answered(result),
+            _ => self.end(slot, result),
+        }
+    }
+
+    /// The payload of a put is free again.
+    fn put_sent(&mut self, put: OpId) {
+        let Some(slot) = self.slot(put) else { return };
+        match &mut self.at(slot).state {
+            State::Remote { sending, .. } => *sending = false,
+            State::Answered(result) => {
+                let result = std::mem::replace(result, Err(Error::NoRequest));
+                self.end(slot, result);
+            }
+            _ => {}
+        }
+    }
+
+    /// The operations on the memory of `peer`, or of any, that have not ended.
+    pub(super) fn remote_of(&self, peer: Option<PeerId>) -> Vec<(u32, u32)> {
+        let goes_on = |op: &Op| match op.state {
+            State::Remote { .. } | State::Answered(_) => true,
+            State::Pulling(_) => op.peer.0 != u32::MAX,
+            _ => false,
+        };
+        let of = |op: &Op| peer.is_none_or(|peer| op.peer == peer) && goes_on(op);
+        let found = self.slots.iter().enumerate().filter(|(_, op)| of(op));
+        found.map(|(slot, op)| (slot as u32, op.generation)).collect()
     }
 
     /// Ends an operation well: as [`Ops::end`], in fewer moves.
@@ -298,7 +358,8 @@ impl Ops {
     pub(super) fn expected_of(&self, peer: PeerId) -> Vec<u32> {
         let mut found = Vec::new();
         for (slot, op) in self.slots.iter().enumerate() {
-            let waits = matches!(op.state, State::Waiting | State::Announced | State::Remote);
+            let waits =
+                matches!(op.state, State::Waiting | State::Announced | State::Remote { .. });
             if op.peer == peer && waits {
                 found.push(slot as u32);
             }

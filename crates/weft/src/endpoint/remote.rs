@@ -99,20 +99,22 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 impl EndpointWork {
     /// A new operation that a peer will answer.
-    fn ask(&mut self, peer: PeerId, into: Buf, owner: Owner) -> (u32, u64) {
-        let slot = self.ops.insert(State::Remote, peer, into);
+    fn ask(&mut self, peer: PeerId, into: Buf, wants: usize, owner: Owner) -> (u32, u64) {
+        let slot = self.ops.insert(State::Remote { wants, sending: false }, peer, into);
         self.ops.at(slot).owner = owner;
         (slot, self.ops.id(slot).0)
     }
 
     /// Forgets an operation whose request could not be sent.
-    fn asked(&mut self, slot: u32, sent: Result<(), Error>) -> Result<(), Error> {
+    fn asked(&mut self, slot: u32, sent: Result<(), Error>) -> Result<u32, Error> {
         if sent.is_err() {
             self.ops.remove(slot);
         }
-        sent
+        sent.map(|()| slot)
     }
 
+    /// Gives the operation's slot, as [`EndpointWork::get`] and [`EndpointWork::atomic`] do; it may
+    /// have ended. One with a request ends when `from` is free, too, and keeps it till then.
     pub(super) fn put(
         &mut self,
         peer: PeerId,
@@ -120,13 +122,15 @@ impl EndpointWork {
         at: Spot,
         along: Along,
         owner: Owner,
-    ) -> Result<(), Error> {
-        let (slot, op) = self.ask(peer, Buf::empty(), owner);
+    ) -> Result<u32, Error> {
+        let is_requested = owner == Owner::Request;
+        let kept = if is_requested { from.clone() } else { Buf::empty() };
+        let (slot, op) = self.ask(peer, kept, 0, owner);
         let start = Start::new(at, along.share);
         let envelope = heading_of(op, Kind::PUT, along);
         if self.device.is_self(peer) {
             self.ask_self(peer, &envelope, start.as_slice(), &[from]);
-            return Ok(());
+            return Ok(slot);
         }
         let len = start.len + from.len();
         let sent = if self.is_copied(peer, len) {
@@ -140,9 +144,21 @@ impl EndpointWork {
             let long = Envelope { kind: Kind::LONG_PUT, ..envelope };
             self.send_copy(peer, &setup, start.as_slice())
                 .and_then(|()| self.send(peer, &long, Outgoing::Kept(from, Until::Free)))
-                .map(|started| self.detach(started))
+                .map(|started| match started {
+                    Started::Slot(long) if is_requested => self.attach(long, slot),
+                    started => self.detach(started),
+                })
         };
         self.asked(slot, sent)
+    }
+
+    /// Has a put wait for the end of the operation that sends its payload.
+    fn attach(&mut self, long: u32, put: u32) {
+        let id = self.ops.id(put);
+        if let State::Remote { sending, .. } = &mut self.ops.at(put).state {
+            *sending = true;
+        }
+        self.own(long, Owner::Put(id));
     }
 
     /// Whether a put of `len` bytes is copied by the call that starts it.
@@ -162,14 +178,15 @@ impl EndpointWork {
         at: Spot,
         share: Option<Share>,
         owner: Owner,
-    ) -> Result<(), Error> {
+    ) -> Result<u32, Error> {
         let mut start = Start::new(at, share);
         start.push(&(into.len() as u64).to_le_bytes());
-        let (slot, op) = self.ask(peer, into, owner);
+        let wants = into.len();
+        let (slot, op) = self.ask(peer, into, wants, owner);
         let envelope = heading_of(op, Kind::GET, Along { data: None, share });
         if self.device.is_self(peer) {
             self.ask_self(peer, &envelope, start.as_slice(), &[]);
-            return Ok(());
+            return Ok(slot);
         }
         let sent = self.send_copy(peer, &envelope, start.as_slice());
         self.asked(slot, sent)
@@ -182,7 +199,7 @@ impl EndpointWork {
         at: Spot,
         along: Along,
         owner: Owner,
-    ) -> Result<(), Error> {
+    ) -> Result<u32, Error> {
         let Atomic { op, scalar, count, operands, comparands, fetch } = atomic;
         let row = count.saturating_mul(scalar.size());
         let short = |buf: &Buf, wanted: bool| wanted && buf.len() != row;
@@ -201,12 +218,14 @@ impl EndpointWork {
         let none = Buf::empty();
         let operands = if op == AtomicOp::Read { &none } else { operands };
         let comparands = if op.compares() { comparands } else { &none };
-        let (slot, id) = self.ask(peer, fetch.unwrap_or_else(Buf::empty), owner);
+        let into = fetch.unwrap_or_else(Buf::empty);
+        let wants = into.len();
+        let (slot, id) = self.ask(peer, into, wants, owner);
         let envelope = heading_of(id, Kind::ATOMIC, along);
         let rows = [operands, comparands];
         if self.device.is_self(peer) {
             self.ask_self(peer, &envelope, start.as_slice(), &rows);
-            return Ok(());
+            return Ok(slot);
         }
         let sent = self.send_parts(peer, &envelope, start.as_slice(), &rows);
         self.asked(slot, sent)
@@ -323,18 +342,29 @@ fn together(head: &[u8], parts: &[&Buf]) -> Vec<u8> {
 pub(super) fn asked_of(ops: &mut Ops, peer: PeerId, op: u64) -> Option<u32> {
     let slot = ops.slot(OpId(op))?;
     let op = ops.at(slot);
-    (op.peer == peer && matches!(op.state, State::Remote)).then_some(slot)
+    (op.peer == peer && matches!(op.state, State::Remote { .. })).then_some(slot)
 }
 
-/// Ends an operation whose answer has not brought what it asked for, as one with such `flags` says.
+/// Ends an operation whose answer has not brought what it asked for, as one with such `flags` says:
+/// who has it, but not as many bytes, says 0.
 pub(super) fn end_unanswered(ops: &mut Ops, slot: u32, code: u8) {
-    let peer = ops.at(slot).peer;
-    ops.end(slot, Err(unanswered(peer, code)));
+    let op = ops.at(slot);
+    let why = match (code, op.owner) {
+        (0, _) => {
+            "it answered with another number of bytes than it was asked for: is Weft the same on \
+              all nodes?"
+        }
+        (code, Owner::Boundary(_)) => Refusal::from_code(code).why(),
+        (code, _) => Refusal::from_code(code).why_region(),
+    };
+    let (peer, why) = (op.peer, why.to_string());
+    ops.end_answered(slot, Err(Error::Refused { peer, why }));
 }
 
 /// Whether an answer of `len` bytes is what the operation that it names ([`asked_of`]) wants.
 pub(super) fn wants(ops: &mut Ops, slot: u32, envelope: &Envelope, len: u64) -> bool {
-    envelope.flags == 0 && ops.at(slot).buf.len() as u64 == len
+    let State::Remote { wants, .. } = ops.at(slot).state else { return false };
+    envelope.flags == 0 && wants as u64 == len
 }
 
 /// An answer has come whole.
@@ -344,19 +374,6 @@ pub(super) fn answered(ops: &mut Ops, peer: PeerId, envelope: &Envelope, payload
         return end_unanswered(ops, slot, envelope.flags);
     }
     ops.at(slot).buf.write(0, payload);
-    let (len, envelope) = (payload.len(), Envelope::default());
-    ops.end(slot, Ok(Status { source: peer.0, envelope, len }));
-}
-
-/// What an answer with such `flags` says that does not bring what was asked for: who has it, but
-/// not as many bytes, says 0.
-fn unanswered(peer: PeerId, code: u8) -> Error {
-    let why = match code {
-        0 => {
-            "it answered with another number of bytes than it was asked for: is Weft the same on \
-              all nodes?"
-        }
-        code => Refusal::from_code(code).why(),
-    };
-    Error::Refused { peer, why: why.to_string() }
+    let (len, envelope) = (ops.at(slot).buf.len(), Envelope::default());
+    ops.end_answered(slot, Ok(Status { source: peer.0, envelope, len }));
 }

@@ -2,24 +2,26 @@
 
 use std::cell::RefCell;
 
-use weft_sys::buf::Loans;
+use weft_sys::buf::{Buf, Loans};
 use weft_wire::Kind;
 
 use super::request::Inner;
-use super::{Completion, Endpoint, Request, Source, Status, Tag, tagged};
+use super::{Completion, Endpoint, LentBy, Request, Source, Status, Tag, tagged};
 use crate::error::Error;
 
 /// Starts operations on borrowed memory: see [`Endpoint::scope`].
 pub struct Scope<'scope, 'env> {
-    endpoint: &'env Endpoint,
-    loans: &'scope Loans<'env>,
+    pub(super) endpoint: &'env Endpoint,
+    pub(super) loans: &'scope Loans<'env>,
     /// The operations that were started, as slot and generation.
     started: RefCell<Vec<(u32, u32)>>,
+    /// The regions that were registered, by their keys, with what keeps their memory.
+    pub(super) lent: RefCell<Vec<(u64, Buf)>>,
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
     pub(super) fn new(endpoint: &'env Endpoint, loans: &'scope Loans<'env>) -> Scope<'scope, 'env> {
-        Scope { endpoint, loans, started: RefCell::default() }
+        Scope { endpoint, loans, started: RefCell::default(), lent: RefCell::default() }
     }
 
     /// Starts to send `bytes`.
@@ -60,14 +62,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.endpoint.wait(request)
     }
 
-    fn note(&self, request: Request) -> Request {
+    pub(super) fn note(&self, request: Request) -> Request {
         if let Inner::Op { slot, generation } = request.inner {
             self.started.borrow_mut().push((slot, generation));
         }
         request
     }
 
-    /// Runs `f` and then waits for what is left, also when `f` panics.
+    /// Runs `f`, then waits for what is left and drops regions, also when `f` panics.
     pub(super) fn run<R>(
         self,
         f: impl FnOnce(&Scope<'_, 'env>) -> Result<R, Error>,
@@ -99,6 +101,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                     self.0.endpoint.cancel(&Request { inner: Inner::Op { slot, generation } });
                 }
                 let _ = self.wait();
+                // Regions that were not dropped but forgotten: peers must not reach them any more.
+                for (key, _) in &*self.0.lent.borrow() {
+                    self.0.endpoint.drop_region(*key, LentBy::Scope);
+                }
             }
         }
         let rest = Rest(&self);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weft_sys::buf::Buf;
-use weft_wire::{Envelope, Kind, PeerId, Ticket};
+use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
 
 use super::late::Lates;
 use super::ops::{Ops, Owner, State, Status, Until};
@@ -18,7 +18,9 @@ use super::sends::{Outgoing, Started};
 use super::share::{Notes, Seen, Share};
 use super::turn::{Access, Along};
 use super::work::EndpointWork;
-use crate::remote::{AtomicOp, Change, ELEMENTS_MAX, Refusal, Rights, Scalar, Spot, Windows};
+use crate::remote::{
+    AtomicOp, Change, Closing, ELEMENTS_MAX, Refusal, Rights, Scalar, Spot, Windows,
+};
 
 /// Long puts of one peer whose payload has not been announced yet: it follows at once.
 const SETUPS_MAX: usize = 1024;
@@ -32,7 +34,7 @@ pub(super) struct Landing {
     /// The asker's operation.
     answer: u64,
     refusal: Option<Refusal>,
-    key: u64,
+    spot: Spot,
     along: Along,
 }
 
@@ -51,6 +53,15 @@ pub(super) struct Given {
     pub(super) share: Option<Share>,
 }
 
+/// Memory of a window that a peer is reading.
+struct Reading {
+    peer: PeerId,
+    /// The asker's operation.
+    op: u64,
+    seen: Seen,
+    share: Option<Share>,
+}
+
 /// What an endpoint knows of its windows and of requests for them.
 #[derive(Default)]
 pub(super) struct Remote {
@@ -61,7 +72,7 @@ pub(super) struct Remote {
     setups: Vec<Setup>,
     pub(super) late: Lates,
     /// What peers are reading, by the operations that send it.
-    given: HashMap<u64, (PeerId, Seen, Option<Share>)>,
+    given: HashMap<u64, Reading>,
     /// The answer's bytes; kept to be used again.
     pub(super) bytes: Vec<u8>,
 }
@@ -92,8 +103,8 @@ impl Remote {
             let Some(Setup { spot, along, .. }) = self.expected(peer, op) else {
                 return Answer::None;
             };
-            if !self.notes.admit(peer, along.share) {
-                return Answer::Code(op, Err(Refusal::Shares));
+            if let Err(refusal) = self.notes.admit(peer, spot.key, along) {
+                return Answer::Code(op, Err(refusal));
             }
             let result = self.write(spot, payload);
             return Answer::Code(op, self.noted(ops, peer, result, along));
@@ -111,8 +122,8 @@ impl Remote {
             self.expect(Setup { peer, op, spot, along });
             return Answer::None;
         }
-        if !self.notes.admit(peer, along.share) {
-            return Answer::Code(op, Err(Refusal::Shares));
+        if let Err(refusal) = self.notes.admit(peer, spot.key, along) {
+            return Answer::Code(op, Err(refusal));
         }
         let result = match envelope.kind {
             Kind::GET => match self.read(spot, rest) {
@@ -165,14 +176,14 @@ impl Remote {
     fn write(&mut self, spot: Spot, bytes: &[u8]) -> Result<Seen, Refusal> {
         let rights = Rights { get: false, put: true };
         self.windows.find(spot, bytes.len(), rights)?.write(0, bytes);
-        Ok(Seen { access: Access::Put, key: spot.key, len: bytes.len() })
+        Ok(Seen { access: Access::Put, spot, len: bytes.len() })
     }
 
     fn read(&mut self, spot: Spot, rest: &[u8]) -> Result<(Buf, Seen), Refusal> {
         let len = u64_at(rest, 0).ok_or(Refusal::Nonsense)?;
         let len = usize::try_from(len).map_err(|_| Refusal::Bounds)?;
         let memory = self.windows.find(spot, len, Rights { get: true, put: false })?;
-        Ok((memory, Seen { access: Access::Get, key: spot.key, len }))
+        Ok((memory, Seen { access: Access::Get, spot, len }))
     }
 
     fn change(&mut self, spot: Spot, rest: &[u8]) -> Result<Seen, Refusal> {
@@ -194,7 +205,7 @@ impl Remote {
             self.bytes.clear();
         }
         let access = if fetch { Access::FetchAtomic } else { Access::Atomic };
-        Ok(Seen { access, key: spot.key, len: row })
+        Ok(Seen { access, spot, len: row })
     }
 
     /// A peer is gone.
@@ -241,7 +252,8 @@ impl EndpointWork {
         match self.send(peer, &heading(op, 0), Outgoing::Kept(&memory, Until::Free)) {
             Ok(Started::Ended) => self.remote.given(&mut self.ops, peer, Some(seen), share),
             Ok(Started::Slot(slot)) => {
-                self.remote.given.insert(self.ops.id(slot).0, (peer, seen, share));
+                let id = self.ops.id(slot).0;
+                self.remote.given.insert(id, Reading { peer, op, seen, share });
                 self.own(slot, Owner::Giver);
                 self.answer_waits(peer);
             }
@@ -253,10 +265,29 @@ impl EndpointWork {
     #[cold]
     pub(super) fn reads_ended(&mut self) {
         for (id, well) in std::mem::take(&mut self.ops.given) {
-            if let Some((peer, seen, share)) = self.remote.given.remove(&id.0) {
+            if let Some(Reading { peer, seen, share, .. }) = self.remote.given.remove(&id.0) {
                 self.remote.given(&mut self.ops, peer, Some(seen).filter(|_| well), share);
             }
         }
+    }
+
+    /// Closes the window of a region. Peers that have not begun to read what they asked for are told
+    /// that it is gone.
+    pub(super) fn close_region(&mut self, key: u64) -> Option<Closing> {
+        self.remote.notes.notices.close(key);
+        let closing = self.remote.windows.close(key)?;
+        let of = self.remote.given.iter().filter(|(_, reading)| reading.seen.spot.key == key);
+        let of: Vec<_> = of.map(|(id, reading)| (OpId(*id), reading.peer, reading.op)).collect();
+        for (id, peer, op) in of {
+            let Some(slot) = self.ops.slot(id) else { continue };
+            // Who was told of the bytes, and does not learn that they were taken back, waits for an
+            // answer; to who does, this one is none.
+            if self.cancel(slot) {
+                self.send_answer(peer, &heading(op, Refusal::Key as u8), &[]);
+            }
+        }
+        self.reads_ended();
+        Some(closing)
     }
 
     /// Takes an announced message that is not matched: a long put, a long answer, or what could
@@ -313,17 +344,16 @@ impl EndpointWork {
         let rights = Rights { get: false, put: true };
         let (memory, landing) = match self.remote.expected(peer, op) {
             Some(Setup { spot, along, .. }) => {
-                let found = match self.remote.notes.admit(peer, along.share) {
-                    true => self.remote.windows.find(spot, len, rights),
-                    false => Err(Refusal::Shares),
-                };
+                let admitted = self.remote.notes.admit(peer, spot.key, along);
+                let found = admitted.and_then(|()| self.remote.windows.find(spot, len, rights));
                 let refusal = found.as_ref().err().copied();
                 let memory = found.unwrap_or_else(|_| Buf::empty());
-                (memory, Landing { answer: op, refusal, key: spot.key, along })
+                (memory, Landing { answer: op, refusal, spot, along })
             }
             None => {
                 let (refusal, along) = (Some(Refusal::Nonsense), Along::default());
-                (Buf::empty(), Landing { answer: op, refusal, key: 0, along })
+                let spot = Spot { key: 0, addr: 0 };
+                (Buf::empty(), Landing { answer: op, refusal, spot, along })
             }
         };
         let slot = self.ops.insert(State::Landing(Box::new(landing)), peer, memory.clone());
@@ -343,9 +373,11 @@ impl EndpointWork {
         };
         self.ops.remove(slot);
         self.remote.bytes.clear();
-        let Landing { answer, refusal, key, along } = *landing;
-        let seen = Seen { access: Access::Put, key, len };
+        let Landing { answer, refusal, spot, along } = *landing;
+        let seen = Seen { access: Access::Put, spot, len };
         let refusal = if well { refusal } else { refusal.or(Some(Refusal::Lost)) };
+        // Nobody sees the bytes any more if the window was closed meanwhile.
+        let refusal = refusal.or((!self.remote.windows.has(spot.key)).then_some(Refusal::Key));
         let result = self.remote.noted(&mut self.ops, peer, refusal.map_or(Ok(seen), Err), along);
         self.answer(peer, Answer::Code(answer, result));
     }

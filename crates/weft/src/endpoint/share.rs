@@ -8,8 +8,11 @@ use std::collections::HashMap;
 
 use weft_wire::PeerId;
 
+use super::notices::Notices;
 use super::ops::Ops;
-use super::turn::{Access, Occurrence};
+use super::turn::{Access, Along, Occurrence};
+use crate::region::Notice;
+use crate::remote::{Refusal, Spot};
 
 /// Bytes of a [`Share`] in a request.
 pub(super) const SHARE_LEN: usize = 12;
@@ -51,7 +54,7 @@ pub(super) const BEGUN_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) access: Access,
-    pub(super) key: u64,
+    pub(super) spot: Spot,
     pub(super) len: usize,
 }
 
@@ -71,13 +74,21 @@ pub(super) struct Notes {
     /// Whether every operation is told.
     pub(super) watched: bool,
     begun: HashMap<PeerId, HashMap<u64, Begun>>,
+    /// The words that peers have sent along to regions.
+    pub(super) notices: Notices,
 }
 
 impl Notes {
-    /// A request is about to be done: `false` where there is no room to remember that it is one of
-    /// several.
-    pub(super) fn admit(&mut self, peer: PeerId, share: Option<Share>) -> bool {
-        share.is_none_or(|share| self.begun(peer, share).is_some())
+    /// A request is about to be done: refuses it where there is no room to remember that it is one
+    /// of several, or the word that it brings.
+    pub(super) fn admit(&mut self, peer: PeerId, key: u64, along: Along) -> Result<(), Refusal> {
+        if along.data.is_some() && !self.notices.has_room(key) {
+            return Err(Refusal::Notices);
+        }
+        match along.share {
+            Some(share) if self.begun(peer, share).is_none() => Err(Refusal::Shares),
+            _ => Ok(()),
+        }
     }
 
     fn begun(&mut self, peer: PeerId, share: Share) -> Option<&mut Begun> {
@@ -100,9 +111,13 @@ impl Notes {
     ) {
         match (share, seen) {
             (None, None) => {}
-            (None, Some(Seen { access, key, len })) => {
-                if self.watched || data.is_some() {
-                    let (peer, key) = (peer.0, Some(key));
+            (None, Some(Seen { access, spot, len })) => {
+                if let Some(value) = data
+                    && self.notices.tell(spot.key, Notice::new(peer, value, spot, len))
+                {
+                    ops.ends = ops.ends.wrapping_add(1);
+                } else if self.watched || data.is_some() {
+                    let (peer, key) = (peer.0, Some(spot.key));
                     ops.tell(Occurrence::Accessed { peer, access, key, len, data });
                 }
             }
@@ -124,10 +139,12 @@ impl Notes {
         begun.data = begun.data.or(data);
         match seen {
             None => begun.refused = true,
-            Some(Seen { key, len, .. }) => match begun.windows.iter_mut().find(|w| w.0 == key) {
-                Some(window) => window.1 += len,
-                None => begun.windows.push((key, len)),
-            },
+            Some(Seen { spot: Spot { key, .. }, len, .. }) => {
+                match begun.windows.iter_mut().find(|w| w.0 == key) {
+                    Some(window) => window.1 += len,
+                    None => begun.windows.push((key, len)),
+                }
+            }
         }
         if begun.left > 0 {
             return;
@@ -171,7 +188,7 @@ mod tests {
     #[test]
     fn an_operation_is_told_once_with_its_last_request() {
         let (mut notes, mut ops) = (Notes::default(), Ops::default());
-        let put = |key, len| Some(Seen { access: Access::Put, key, len });
+        let put = |key, len| Some(Seen { access: Access::Put, spot: Spot { key, addr: 0 }, len });
         let (one, two) = (Share { whole: 1, parts: 3 }, Share { whole: 2, parts: 2 });
         assert_eq!(Share::from_bytes(one.bytes()), one);
         let peer = PeerId(4);
@@ -197,7 +214,7 @@ mod tests {
     #[test]
     fn an_operation_that_is_refused_in_part_is_not_told() {
         let (mut notes, mut ops) = (Notes { watched: true, ..Notes::default() }, Ops::default());
-        let put = Some(Seen { access: Access::Put, key: 7, len: 10 });
+        let put = Some(Seen { access: Access::Put, spot: Spot { key: 7, addr: 0 }, len: 10 });
         for row in [[None, put], [put, None]] {
             for seen in row {
                 let share = Some(Share { whole: 1, parts: 2 });

@@ -376,7 +376,7 @@ impl Turn<'_> {
         along: Along,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
-        self.work.put(PeerId(peer), from, at, along, owner(cookie))?;
+        let _ = self.work.put(PeerId(peer), from, at, along, owner(cookie))?;
         self.work.has_sent(from.len());
         Ok(())
     }
@@ -399,7 +399,7 @@ impl Turn<'_> {
         share: Option<Share>,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
-        self.work.get(PeerId(peer), into, at, share, owner(cookie))?;
+        let _ = self.work.get(PeerId(peer), into, at, share, owner(cookie))?;
         self.work.has_sent(0);
         Ok(())
     }
@@ -416,7 +416,7 @@ impl Turn<'_> {
         along: Along,
         cookie: Option<Cookie>,
     ) -> Result<(), Error> {
-        self.work.atomic(PeerId(peer), atomic, at, along, owner(cookie))?;
+        let _ = self.work.atomic(PeerId(peer), atomic, at, along, owner(cookie))?;
         self.work.has_sent(0);
         Ok(())
     }

@@ -457,7 +457,8 @@ impl EndpointWork {
             State::Free(_)
             | State::Pulling(_)
             | State::Part { .. }
-            | State::Remote
+            | State::Remote { .. }
+            | State::Answered(_)
             | State::Landing(_)
             | State::Request
             | State::Word

@@ -1,5 +1,6 @@
 //! Remote memory: *windows*, pieces of this process's memory that its peers may read, write and
-//! change by atomic operations, without its program's help (the idea is MCD's and CF's).
+//! change by atomic operations, without its program's help (the idea is MCD's and CF's). A program
+//! that registers memory has a window of it as a [`Region`](crate::region::Region).
 //!
 //! A window is reached by its key only, inside its bounds, and with the rights it was opened with.
 //! What a peer asks for is done by the calls of the process that has the window, or by its tender
@@ -14,6 +15,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_sys::buf::Buf;
+use weft_sys::cpu;
 
 use crate::error::Error;
 
@@ -69,6 +71,8 @@ pub(crate) enum Refusal {
     Shares = 5,
     /// Its bytes could not be had from the asker.
     Lost = 6,
+    /// It has a word along, and too many such wait there.
+    Notices = 7,
 }
 
 impl Refusal {
@@ -80,7 +84,21 @@ impl Refusal {
             3 => Refusal::Rights,
             5 => Refusal::Shares,
             6 => Refusal::Lost,
+            7 => Refusal::Notices,
             _ => Refusal::Nonsense,
+        }
+    }
+
+    /// For a program, which knows windows as regions.
+    pub(crate) fn why_region(self) -> &'static str {
+        match self {
+            Refusal::Key => {
+                "it has no such region: it was dropped, or the handle is of another job or rank; \
+                 have its owner send a new handle"
+            }
+            Refusal::Bounds => "the bytes are not all inside the region",
+            Refusal::Rights => "the region was registered without the right to do this",
+            other => other.why(),
         }
     }
 
@@ -98,6 +116,9 @@ impl Refusal {
                 "the bytes could not be read from this process's memory: was it freed or unmapped \
                  before the operation had ended?"
             }
+            Refusal::Notices => {
+                "too many notices wait at the region: its owner must take some first (`try_notice`)"
+            }
             Refusal::Nonsense => "the request cannot be read: is Weft the same on all nodes?",
         }
     }
@@ -114,6 +135,7 @@ struct Window {
 struct Table {
     by_key: HashMap<u64, Window>,
     given: u64,
+    regions: RegionKeys,
 }
 
 impl Table {
@@ -128,6 +150,28 @@ impl Table {
             return Err(Refusal::Bounds);
         }
         Ok(window.buf.range(offset, len))
+    }
+}
+
+/// The keys of regions: none is given twice, and a handle of another process, or of another job,
+/// names none of them. So the upper half is drawn, and the lower one counted.
+#[derive(Default)]
+struct RegionKeys {
+    drawn: u32,
+    count: u32,
+}
+
+impl RegionKeys {
+    fn next(&mut self) -> Result<u64, Error> {
+        self.count = self.count.wrapping_add(1);
+        if self.drawn == 0 || self.count == 0 {
+            let mut drawn = [0; 4];
+            cpu::random(&mut drawn)
+                .map_err(|e| Error::system("drawing a number for a region's key", &e))?;
+            // Keys that programs choose, and those that windows are given, are small.
+            self.drawn = u32::from_ne_bytes(drawn) | 1 << 31;
+        }
+        Ok(u64::from(self.drawn) << 32 | u64::from(self.count))
     }
 }
 
@@ -189,6 +233,25 @@ impl Windows {
         }
     }
 
+    /// Opens the window of a region, under a key that no other ever had. Memory that is `lent` must
+    /// stay valid as [`Windows::open`] says; other memory lives as long as it is used.
+    pub(crate) fn open_region(&self, buf: &Buf, rights: Rights, lent: bool) -> Result<u64, Error> {
+        let mut table = self.table();
+        let mut key = table.regions.next()?;
+        while table.by_key.contains_key(&key) {
+            key = table.regions.next()?;
+        }
+        let token = Arc::new(());
+        let buf = if lent { buf.with_token(&token) } else { buf.clone() };
+        table.by_key.insert(key, Window { buf, token, rights, base: 0 });
+        Ok(key)
+    }
+
+    /// Whether there is a window with this key.
+    pub(crate) fn has(&self, key: u64) -> bool {
+        self.table().by_key.contains_key(&key)
+    }
+
     /// Closes a window; `None` if there is none with this key.
     pub fn close(&self, key: u64) -> Option<Closing> {
         let window = self.table().by_key.remove(&key)?;
@@ -241,6 +304,32 @@ mod tests {
         assert!(windows.close(7).unwrap().is_over());
         assert_eq!(find(&windows, 100, 1, read), Err(Refusal::Key));
         assert!(windows.close(7).is_none());
+    }
+
+    #[test]
+    fn no_region_gets_the_key_of_another() {
+        let (windows, other) = (Windows::default(), Windows::default());
+        let buf = Buf::from_vec(vec![0; 8]);
+        let mut keys = Vec::new();
+        for round in 0..100 {
+            let of = if round % 2 == 0 { &windows } else { &other };
+            let key = of.open_region(&buf, Rights::ALL, round % 3 == 0).unwrap();
+            assert!(of.has(key) && of.close(key).unwrap().is_over() && !of.has(key));
+            keys.push(key);
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 100);
+    }
+
+    #[test]
+    fn memory_of_a_dropped_region_lives_while_it_is_used() {
+        let windows = Windows::default();
+        let key = windows.open_region(&Buf::from_vec(vec![7; 8]), Rights::ALL, false).unwrap();
+        let used = windows.find(Spot { key, addr: 0 }, 8, Rights::ALL).unwrap();
+        assert!(windows.close(key).unwrap().is_over());
+        let mut bytes = [0; 8];
+        assert_eq!((used.read(0, &mut bytes), bytes), (8, [7; 8]));
     }
 
     #[test]

@@ -1,0 +1,505 @@
+//! An endpoint's calls for [regions](crate::region): what programs see of windows.
+
+use weft_proto::msg::matching::Want;
+use weft_sys::buf::{Buf, lend};
+use weft_wire::{Kind, PeerId};
+
+use super::ops::{Owner, State};
+use super::turn::{Along, Atomic};
+use super::work::EndpointWork;
+use super::{Endpoint, Request, Scope, is_finished, request};
+use crate::error::Error;
+use crate::region::{Element, Notice, Region, RegionHandle, bytes_of, elements};
+use crate::remote::{AtomicOp, ELEMENTS_MAX, Rights, Scalar, Spot};
+
+const GET: Rights = Rights { get: true, put: false };
+const PUT: Rights = Rights { get: false, put: true };
+
+/// Whose memory a region has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LentBy {
+    /// Weft's: it lives as long as somebody uses it.
+    Nobody,
+    /// A scope's: nobody may use it once the region is dropped.
+    Scope,
+}
+
+/// What is done to a row of numbers.
+struct Row<'a> {
+    op: AtomicOp,
+    scalar: Scalar,
+    /// As many as there are numbers, also where `op` does not look at them.
+    operands: &'a [u8],
+    comparands: &'a [u8],
+    fetch: bool,
+}
+
+/// Regions: see [`region`](crate::region).
+impl Endpoint {
+    /// Registers `len` bytes of memory that Weft allocates: zeroed, at the beginning of a page, and
+    /// reached by peers of the same node with one plain copy.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when memory is short, [`Error::Region`] without any right.
+    pub fn region(&self, len: usize, rights: Rights) -> Result<Region<'_>, Error> {
+        let buf = self.allocate(len)?.into_buf();
+        self.register(&buf, rights, LentBy::Nobody)
+    }
+
+    fn register(&self, buf: &Buf, rights: Rights, lent_by: LentBy) -> Result<Region<'_>, Error> {
+        if rights == Rights::default() {
+            let why = "a region without any right is of no use: register it with `Rights::ALL`, or \
+                       with the right to get or to put";
+            return Err(Error::region(why));
+        }
+        let mut work = self.station.lock();
+        let windows = work.remote.windows.clone();
+        let key = windows.open_region(buf, rights, lent_by == LentBy::Scope)?;
+        work.remote.notes.notices.open(key);
+        // Without a job each peer has another number for this process.
+        let rank = match &work.door {
+            Some(door) => door.own().map_or(u32::MAX, |own| own.0),
+            None => self.rank(),
+        };
+        let handle = RegionHandle { rank, key, len: buf.len() as u64, rights };
+        Ok(Region::new(self, windows, handle, lent_by))
+    }
+
+    /// Closes a region, if it is still open. Memory that was lent is its lender's again.
+    pub(crate) fn drop_region(&self, key: u64, lent_by: LentBy) {
+        let closing = self.station.lock().close_region(key);
+        if let Some(closing) = closing.filter(|_| lent_by == LentBy::Scope) {
+            let _ = self.station.wait_until(None, |work, now_ns| {
+                closing.is_over() || {
+                    work.progress(now_ns);
+                    closing.is_over()
+                }
+            });
+        }
+    }
+
+    pub(crate) fn try_notice(&self, key: u64) -> Option<Notice> {
+        notice(&mut self.station.lock(), key, weft_sys::clock::now_ns())
+    }
+
+    pub(crate) fn wait_notice(&self, key: u64, timeout_ns: Option<u64>) -> Result<Notice, Error> {
+        let any = Want { source: None, tag: 0, ignore: u64::MAX, kind: Kind::PUT };
+        let found = self.station.wait(timeout_ns, |work, now_ns| match notice(work, key, now_ns) {
+            Some(notice) => Some(Ok(notice)),
+            None => work.hopeless(&any).map(Err),
+        });
+        found.unwrap_or(Err(Error::TimedOut { after_ns: timeout_ns.unwrap_or(0) }))
+    }
+
+    /// Writes `bytes` to a region, from `offset` on; waits until they are there.
+    ///
+    /// # Errors
+    /// [`Error::Region`], [`Error::Refused`], [`Error::PeerDead`], [`Error::PeerClosed`],
+    /// [`Error::UnknownPeer`]: see [`region`](crate::region#errors).
+    pub fn put(&self, to: &RegionHandle, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.put_along(to, offset, bytes, None)
+    }
+
+    /// As [`Endpoint::put`]; then the region's owner is told `value`, by a [`Notice`].
+    ///
+    /// # Errors
+    /// As for [`Endpoint::put`]; [`Error::Refused`] also if the owner leaves too many notices
+    /// ([`NOTICES_MAX`](crate::region::NOTICES_MAX)).
+    pub fn put_with(
+        &self,
+        to: &RegionHandle,
+        offset: u64,
+        bytes: &[u8],
+        value: u64,
+    ) -> Result<(), Error> {
+        self.put_along(to, offset, bytes, Some(value))
+    }
+
+    fn put_along(
+        &self,
+        to: &RegionHandle,
+        offset: u64,
+        bytes: &[u8],
+        value: Option<u64>,
+    ) -> Result<(), Error> {
+        lend(|loans| {
+            let request = self.start_put(to, offset, &loans.read(bytes), value)?;
+            self.wait(request).map(drop)
+        })
+    }
+
+    /// Starts to write a vector to a region; it comes back with the end of the operation, when its
+    /// bytes are there.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::put`]; what the owner refuses is told by the operation's end.
+    pub fn iput(&self, to: &RegionHandle, offset: u64, bytes: Vec<u8>) -> Result<Request, Error> {
+        self.start_put(to, offset, &Buf::from_vec(bytes), None)
+    }
+
+    /// As [`Endpoint::iput`], with a value as of [`Endpoint::put_with`].
+    ///
+    /// # Errors
+    /// As for [`Endpoint::iput`].
+    pub fn iput_with(
+        &self,
+        to: &RegionHandle,
+        offset: u64,
+        bytes: Vec<u8>,
+        value: u64,
+    ) -> Result<Request, Error> {
+        self.start_put(to, offset, &Buf::from_vec(bytes), Some(value))
+    }
+
+    fn start_put(
+        &self,
+        to: &RegionHandle,
+        offset: u64,
+        from: &Buf,
+        value: Option<u64>,
+    ) -> Result<Request, Error> {
+        let at = self.place(to, offset, from.len(), PUT)?;
+        let along = Along { data: value, share: None };
+        let mut work = self.station.lock();
+        let slot = work.put(PeerId(to.rank), from, at, along, Owner::Request)?;
+        let request = request(&mut work, slot);
+        work.has_sent(from.len());
+        Ok(request)
+    }
+
+    /// Reads bytes of a region, from `offset` on, as many as `into` has; waits for them.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::put`].
+    pub fn get(&self, from: &RegionHandle, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        lend(|loans| {
+            let request = self.start_get(from, offset, loans.fill(into))?;
+            self.wait(request).map(drop)
+        })
+    }
+
+    /// Starts to read bytes of a region into a vector, over its whole length; it comes back with
+    /// the end of the operation.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::iput`].
+    pub fn iget(
+        &self,
+        from: &RegionHandle,
+        offset: u64,
+        buffer: Vec<u8>,
+    ) -> Result<Request, Error> {
+        self.start_get(from, offset, Buf::from_vec(buffer))
+    }
+
+    fn start_get(&self, from: &RegionHandle, offset: u64, into: Buf) -> Result<Request, Error> {
+        let at = self.place(from, offset, into.len(), GET)?;
+        let mut work = self.station.lock();
+        let slot = work.get(PeerId(from.rank), into, at, None, Owner::Request)?;
+        let request = request(&mut work, slot);
+        work.has_sent(0);
+        Ok(request)
+    }
+
+    /// Adds to a number of a region in one step, and gives what it was. Whole numbers wrap around.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::fetch_and_op`].
+    pub fn fetch_add<T: Element>(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        number: T,
+    ) -> Result<T, Error> {
+        self.fetch_and_op(at, offset, AtomicOp::Sum, &[number]).map(|former| former[0])
+    }
+
+    /// Sets a number of a region to `new` if it is `expected`, in one step; gives what it was.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::fetch_and_op`].
+    pub fn compare_swap<T: Element>(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        expected: T,
+        new: T,
+    ) -> Result<T, Error> {
+        let former = self.compare_and_op(at, offset, AtomicOp::SwapIfEqual, &[expected], &[new])?;
+        Ok(former[0])
+    }
+
+    /// Changes a row of numbers of a region, each in one step, and gives what they were. With
+    /// [`AtomicOp::Read`] nothing is changed, and `operands` says how many there are.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::put`]; [`Error::Region`] also if `offset` is no multiple of a number's
+    /// size, if there are more than [`ELEMENTS_MAX`], and if the operation is not one for such
+    /// numbers, or compares.
+    pub fn fetch_and_op<T: Element>(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        op: AtomicOp,
+        operands: &[T],
+    ) -> Result<Vec<T>, Error> {
+        let request = self.ifetch_and_op(at, offset, op, operands)?;
+        self.wait(request).map(|completion| elements(&completion.buffer))
+    }
+
+    /// As [`Endpoint::fetch_and_op`], with a comparand for each number.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::fetch_and_op`]; [`Error::Region`] also if there is another number of
+    /// comparands than of operands.
+    pub fn compare_and_op<T: Element>(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        op: AtomicOp,
+        comparands: &[T],
+        operands: &[T],
+    ) -> Result<Vec<T>, Error> {
+        let (operands, comparands) = (&bytes_of(operands), &bytes_of(comparands));
+        let row = Row { op, scalar: T::SCALAR, operands, comparands, fetch: true };
+        let request = self.start_atomic(at, offset, row)?;
+        self.wait(request).map(|completion| elements(&completion.buffer))
+    }
+
+    /// Changes a row of numbers of a region, each in one step; waits until it has been done.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::fetch_and_op`].
+    pub fn accumulate<T: Element>(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        op: AtomicOp,
+        operands: &[T],
+    ) -> Result<(), Error> {
+        let request = self.iaccumulate(at, offset, op, operands)?;
+        self.wait(request).map(drop)
+    }
+
+    /// Starts what [`Endpoint::fetch_and_op`] does. The former numbers are the bytes of
+    /// [`Completion::buffer`](super::Completion::buffer): see [`elements`].
+    ///
+    /// # Errors
+    /// As for [`Endpoint::fetch_and_op`]; what the owner refuses is told by the operation's end.
+    pub fn ifetch_and_op<T: Element>(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        op: AtomicOp,
+        operands: &[T],
+    ) -> Result<Request, Error> {
+        let operands = &bytes_of(operands);
+        self.start_atomic(
+            at,
+            offset,
+            Row { op, scalar: T::SCALAR, operands, comparands: &[], fetch: true },
+        )
+    }
+
+    /// Starts what [`Endpoint::accumulate`] does.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::ifetch_and_op`].
+    pub fn iaccumulate<T: Element>(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        op: AtomicOp,
+        operands: &[T],
+    ) -> Result<Request, Error> {
+        let operands = &bytes_of(operands);
+        self.start_atomic(
+            at,
+            offset,
+            Row { op, scalar: T::SCALAR, operands, comparands: &[], fetch: false },
+        )
+    }
+
+    fn start_atomic(&self, at: &RegionHandle, offset: u64, row: Row<'_>) -> Result<Request, Error> {
+        row.check(offset)?;
+        let Row { op, scalar, operands, comparands, fetch } = row;
+        let rights = Rights { get: fetch, put: op != AtomicOp::Read };
+        let len = operands.len();
+        let spot = self.place(at, offset, len, rights)?;
+        let buf = |bytes: &[u8]| Buf::from_vec(bytes.to_vec());
+        let atomic = Atomic {
+            op,
+            scalar,
+            count: len / scalar.size(),
+            operands: &buf(operands),
+            comparands: &buf(comparands),
+            fetch: fetch.then(|| Buf::from_vec(vec![0; len])),
+        };
+        let mut work = self.station.lock();
+        let slot = work.atomic(PeerId(at.rank), atomic, spot, Along::default(), Owner::Request)?;
+        let request = request(&mut work, slot);
+        work.has_sent(0);
+        Ok(request)
+    }
+
+    /// Waits until all operations on regions of `peer` that this process has started have ended:
+    /// what they have written is there.
+    ///
+    /// # Errors
+    /// How the first operation since the last flush failed whose end nobody asked for. Others tell
+    /// their own.
+    pub fn flush(&self, peer: u32) -> Result<(), Error> {
+        self.flush_those(Some(PeerId(peer)))
+    }
+
+    /// As [`Endpoint::flush`], for all peers.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::flush`].
+    pub fn flush_all(&self) -> Result<(), Error> {
+        self.flush_those(None)
+    }
+
+    fn flush_those(&self, peer: Option<PeerId>) -> Result<(), Error> {
+        // Those of other threads that come meanwhile are not waited for.
+        let mut under_way = self.station.lock().ops.remote_of(peer);
+        let _ = self.station.wait_until(None, |work, now_ns| {
+            while let Some(&(slot, generation)) = under_way.last() {
+                if !is_finished(work, slot, generation, now_ns) {
+                    return false;
+                }
+                under_way.pop();
+            }
+            true
+        });
+        let unasked = &mut self.station.lock().ops.unasked;
+        let failed = match peer {
+            Some(peer) => unasked.remove(&peer),
+            None => unasked.drain().min_by_key(|(peer, _)| peer.0).map(|(_, error)| error),
+        };
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Where an operation goes, if the handle says that it can be done.
+    fn place(
+        &self,
+        handle: &RegionHandle,
+        offset: u64,
+        len: usize,
+        rights: Rights,
+    ) -> Result<Spot, Error> {
+        let (rank, size) = (handle.rank, self.size());
+        if self.address.is_none() && rank >= size {
+            return Err(Error::region(format!(
+                "the handle is of rank {rank}, and this job has {size} ranks: it is of another job"
+            )));
+        }
+        handle.place(offset, len, rights)
+    }
+}
+
+impl Row<'_> {
+    /// Whether it can be done at such an offset.
+    fn check(&self, offset: u64) -> Result<(), Error> {
+        let Row { op, scalar, operands, comparands, .. } = *self;
+        let (size, count) = (scalar.size(), operands.len() / scalar.size());
+        let why = if !op.takes(scalar) {
+            format!("there is no {op:?} for numbers of type {scalar:?}")
+        } else if op.compares() && comparands.len() != operands.len() {
+            format!("{op:?} needs a comparand for each operand: use `compare_and_op`")
+        } else if !op.compares() && !comparands.is_empty() {
+            format!("{op:?} takes no comparands: use `fetch_and_op`")
+        } else if count > ELEMENTS_MAX {
+            format!("{count} numbers are too many for one operation: {ELEMENTS_MAX} at most")
+        } else if !offset.is_multiple_of(size as u64) {
+            format!(
+                "byte {offset} is not aligned: numbers of type {scalar:?} are at multiples of {size}"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::region(why))
+    }
+}
+
+/// The oldest notice of a region, before or after a round of progress.
+fn notice(work: &mut EndpointWork, key: u64, now_ns: u64) -> Option<Notice> {
+    work.remote.notes.notices.take(key).or_else(|| {
+        work.progress(now_ns);
+        work.remote.notes.notices.take(key)
+    })
+}
+
+/// Regions of borrowed memory, and operations on regions with it.
+impl<'env> Scope<'_, 'env> {
+    /// Registers borrowed memory. It can be borrowed again when the scope has ended; when the
+    /// region has been dropped, no peer reaches it any more.
+    ///
+    /// # Errors
+    /// [`Error::Region`] without any right.
+    pub fn register(&self, memory: &'env mut [u8], rights: Rights) -> Result<Region<'_>, Error> {
+        let buf = self.loans.fill(memory);
+        let region = self.endpoint.register(&buf, rights, LentBy::Scope)?;
+        self.lent.borrow_mut().push((region.handle().key, buf));
+        Ok(region)
+    }
+
+    /// As [`Endpoint::iput`], of borrowed memory.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::iput`].
+    pub fn iput(
+        &self,
+        to: &RegionHandle,
+        offset: u64,
+        bytes: &'env [u8],
+    ) -> Result<Request, Error> {
+        let request = self.endpoint.start_put(to, offset, &self.loans.read(bytes), None)?;
+        Ok(self.note(request))
+    }
+
+    /// As [`Endpoint::iput_with`], of borrowed memory.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::iput`].
+    pub fn iput_with(
+        &self,
+        to: &RegionHandle,
+        offset: u64,
+        bytes: &'env [u8],
+        value: u64,
+    ) -> Result<Request, Error> {
+        let request = self.endpoint.start_put(to, offset, &self.loans.read(bytes), Some(value))?;
+        Ok(self.note(request))
+    }
+
+    /// As [`Endpoint::iget`], into borrowed memory.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::iput`].
+    pub fn iget(
+        &self,
+        from: &RegionHandle,
+        offset: u64,
+        into: &'env mut [u8],
+    ) -> Result<Request, Error> {
+        let request = self.endpoint.start_get(from, offset, self.loans.fill(into))?;
+        Ok(self.note(request))
+    }
+}
+
+impl EndpointWork {
+    /// Nobody will ask how an operation ended that has: a flush tells it if it failed at a peer.
+    pub(super) fn forget_ended(&mut self, slot: u32) {
+        let op = self.ops.at(slot);
+        let peer = op.peer;
+        if let State::Ended(Err(error)) = &op.state
+            && peer.0 != u32::MAX
+            && *error != Error::Cancelled
+        {
+            let error = error.clone();
+            self.ops.unasked.entry(peer).or_insert(error);
+        }
+        self.ops.remove(slot);
+    }
+}
