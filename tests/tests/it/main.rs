@@ -21,6 +21,7 @@ mod mpi_yields;
 mod plugged;
 mod processes;
 mod real_links;
+mod regions;
 mod relay;
 mod rootless;
 mod soak;

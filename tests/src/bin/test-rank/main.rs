@@ -7,6 +7,7 @@ mod flow;
 mod limits;
 mod loss;
 mod meet;
+mod regions;
 mod soak;
 mod talk;
 
@@ -118,6 +119,8 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "spread" => cast::spread(&rank, number(0, 1 << 20)? as usize),
         "collect" => collect::collect(&rank, number(0, 5000)? as usize),
         "meet" => meet::meet(&rank, number(0, 1000)?),
+        "regions" => regions::regions(&rank, number(0, 10)?),
+        "outlive-region" => regions::outlive_region(&rank),
         "compute" => talk::compute(&rank, number(0, 6)?),
         "talk" => talk::talk(&rank, number(0, 3)?),
         "serve" => talk::serve(&rank),

@@ -1,0 +1,50 @@
+//! Regions of real processes: used by peers, and outlived by them.
+
+use weft_tests::job::{Cluster, Job, KILL, signal};
+
+use super::{RANK, WEFT};
+
+fn ranks(lab: Option<&Cluster>, count: &str, role: &[&str], limit: &str) -> Job {
+    let mut arguments = vec!["-n", count, "--keep-going"];
+    if let Some(lab) = lab {
+        arguments.extend(["--lab", lab.name()]);
+    }
+    arguments.extend(["--", RANK]);
+    arguments.extend(role);
+    Job::start(WEFT, &arguments, &[("WEFT_PEER_LIMIT_S", limit)])
+}
+
+#[test]
+fn ranks_use_each_others_memory_within_a_node_and_across() {
+    // One rank is its own next.
+    for count in ["1", "2", "3"] {
+        ranks(None, count, &["regions", "10"], "60").ends_well();
+    }
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    for count in ["2", "3"] {
+        ranks(Some(&lab), count, &["regions", "10"], "60").ends_well();
+    }
+}
+
+fn outlived(lab: Option<&Cluster>, limit: &str) {
+    let mut job = ranks(lab, "2", &["outlive-region"], limit);
+    let victim = job.rank(1);
+    job.says("@1 waits");
+    job.says("@0 goes on");
+    signal(victim, KILL);
+    for what in ["operation", "late put", "notice"] {
+        let said = job.says(&format!("@0 {what}:"));
+        assert!(said.contains(&format!("rank 1 (process {victim} on ")), "{what}: {said}");
+        assert!(said.contains("is gone"), "{what}: {said}");
+    }
+    assert_eq!(job.number("@0 operations left "), 0);
+    assert!(job.ends().1.contains("@0 ended well"));
+}
+
+#[test]
+fn a_killed_owner_is_named_and_every_operation_ends() {
+    // Within a node no limit has to pass: this one would outlast the test's patience.
+    outlived(None, "3600");
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    outlived(Some(&lab), "1");
+}
