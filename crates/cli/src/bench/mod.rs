@@ -30,6 +30,10 @@ enum What {
     Lat(native::LatencyArgs),
     /// Windows of 32 messages between two ranks
     Bw(native::BandwidthArgs),
+    /// Writes to a region of rank 1: one after the other, and windows of 32
+    Put(native::RegionArgs),
+    /// Reads of a region of rank 1: one after the other, and windows of 32
+    Get(native::RegionArgs),
     /// Messages in one direction, from rank 0 to rank 1
     Rate(native::RateArgs),
     /// A token round all ranks
@@ -61,6 +65,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         What::Floor(args) => floors::run(args),
         What::Lat(args) => native::lat(args),
         What::Bw(args) => native::bw(args),
+        What::Put(args) => native::put(args),
+        What::Get(args) => native::get(args),
         What::Rate(args) => native::rate(args),
         What::Ring(args) => native::ring(args),
         What::Barrier(args) => native::barrier(args),

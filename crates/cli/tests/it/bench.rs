@@ -68,6 +68,13 @@ fn two_ranks_measure_shared_memory() {
     assert!(bw.iter().all(|l| l["bandwidth_mb_s"].as_f64().unwrap() > 0.0), "{bw:?}");
     assert!(run("rate --bytes 64")[0]["messages_per_s"].as_f64().unwrap() > 0.0);
     assert!(p50(&run("ring")[0], "time_us") > 0.0);
+    for what in ["put", "get"] {
+        let moved = run(&format!("{what} --bytes 8,100K"));
+        assert_eq!(moved.len(), 4, "{moved:?}");
+        assert!(moved.iter().all(|l| l["bench"] == what), "{moved:?}");
+        assert!(p50(&moved[1], "time_us") > 0.0);
+        assert!(moved[2]["bandwidth_mb_s"].as_f64().unwrap() > 0.0);
+    }
 }
 
 /// What is told of each rank by itself gives what is told of all together.

@@ -11,6 +11,7 @@ mod latency;
 mod logp;
 mod messages;
 mod ranks;
+mod regions;
 
 use weft::context::{Context, ContextOptions, DeviceKind};
 use weft::wireup::Job;
@@ -26,6 +27,7 @@ pub use flow::{IdleArgs, RateArgs, RingArgs, idle, rate, ring};
 pub use groups::{BcastArgs, GroupArgs, bcast, group};
 pub use latency::{LatencyArgs, run as lat};
 pub use logp::{LogpArgs, run as logp};
+pub use regions::{RegionArgs, get, put};
 
 /// What all of these benchmarks are told.
 #[derive(clap::Args, Clone, Debug)]
