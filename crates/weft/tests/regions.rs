@@ -1,18 +1,18 @@
 //! Regions, between endpoints in one process: by shared memory, over a wire in memory, and over one
 //! that loses, doubles and reorders frames.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use weft::address::Address;
-use weft::context::{Context, Place};
+use weft::context::{Context, ContextOptions, Place};
 use weft::device::Device;
 use weft::endpoint::Endpoint;
 use weft::error::Error;
 use weft::ether::Ether;
 use weft::region::{HANDLE_LEN, NOTICES_MAX, Region, RegionHandle, elements};
-use weft::remote::{AtomicOp, ELEMENTS_MAX, Rights};
+use weft::remote::{AtomicOp, ELEMENTS_MAX, Rights, Windows};
 use weft::shm::{Port, Shm, ShmOptions};
 use weft_link::{Fault, FaultSpec, Link, MemoryHub};
 use weft_proto::Config;
@@ -22,6 +22,10 @@ const KEY: JobKey = JobKey([6; 16]);
 
 /// Loss, duplication and reordering of frames.
 const FAULTS: &str = "loss=3%,dup=3%,reorder=5%,seed=3";
+
+fn open() -> Endpoint {
+    Endpoint::open(&ContextOptions::default(), KEY, Arc::new(Windows::default())).unwrap()
+}
 
 /// Bytes that go with a request, that are announced, and that peers help each other to copy.
 const LENS: [usize; 8] = [1, 0, 100, 5000, 16 << 10, 20_000, 70_000, 300_000];
@@ -519,5 +523,60 @@ fn threads_share_a_region_and_its_peers() {
                 });
             }
         });
+    });
+}
+
+#[test]
+fn endpoints_without_a_job_name_the_owner_as_they_know_it() {
+    let (owner, user) = (open(), open());
+    let region = owner.region(LONG, Rights::ALL).unwrap();
+    assert!(user.put(&region.handle(), 0, &[1]).is_err());
+    let peer = user.add_peer(&owner.address().unwrap()).unwrap();
+    let itself = owner.add_peer(&owner.address().unwrap()).unwrap();
+    let there = region.handle().of_peer(peer);
+    user.put_with(&there, 0, &[1; LONG], 3).unwrap();
+    assert_eq!(region.wait_notice().unwrap().value, 3);
+    assert!(all_of(&region) == [1; LONG]);
+    // To itself, as to others.
+    let here = region.handle().of_peer(itself);
+    assert_eq!(owner.fetch_add(&here, 0, 1u8), Ok(1));
+    owner.put(&here, 8, &[7; 20_000]).unwrap();
+    let mut bytes = [0; 2];
+    owner.get(&here, 7, &mut bytes).unwrap();
+    assert_eq!(bytes, [1, 7]);
+    assert_eq!(owner.region(8, Rights::ALL).unwrap().handle().rank(), itself);
+    // The other has ended in good order.
+    drop(region);
+    drop(owner);
+    let error = user.put(&there, 0, &[1]).unwrap_err();
+    assert!(matches!(error, Error::PeerClosed { .. } | Error::PeerDead { .. }), "{error}");
+}
+
+#[test]
+fn a_region_that_is_forgotten_in_its_scope_is_gone_after_it() {
+    let owner = |endpoint: &Endpoint| {
+        let mut memory = vec![0; LONG];
+        endpoint
+            .scope(|scope| {
+                let region = scope.register(&mut memory, Rights::ALL)?;
+                offer(endpoint, &region);
+                std::mem::forget(region);
+                turn(endpoint);
+                Ok(())
+            })
+            .unwrap();
+        assert!(memory.iter().all(|byte| *byte == 1));
+        memory.fill(2);
+        pass(endpoint);
+        turn(endpoint);
+        assert!(memory.iter().all(|byte| *byte == 2));
+    };
+    two(owner, |endpoint| {
+        let handle = offered(endpoint);
+        endpoint.put(&handle, 0, &[1; LONG]).unwrap();
+        pass(endpoint);
+        turn(endpoint);
+        refused(endpoint.put(&handle, 0, &[3; LONG]), "it was dropped");
+        pass(endpoint);
     });
 }
