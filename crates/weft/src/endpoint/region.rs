@@ -413,7 +413,8 @@ impl Row<'_> {
             format!("{count} numbers are too many for one operation: {ELEMENTS_MAX} at most")
         } else if !offset.is_multiple_of(size as u64) {
             format!(
-                "byte {offset} is not aligned: numbers of type {scalar:?} are at multiples of {size}"
+                "byte {offset} is not aligned: numbers of type {scalar:?} lie at multiples of \
+                 {size}"
             )
         } else {
             return Ok(());

@@ -271,8 +271,8 @@ impl EndpointWork {
         }
     }
 
-    /// Closes the window of a region. Peers that have not begun to read what they asked for are told
-    /// that it is gone.
+    /// Closes the window of a region. Peers that have not begun to read what they asked for are
+    /// told that it is gone.
     pub(super) fn close_region(&mut self, key: u64) -> Option<Closing> {
         self.remote.notes.notices.close(key);
         let closing = self.remote.windows.close(key)?;

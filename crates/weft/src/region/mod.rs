@@ -7,10 +7,14 @@
 //!
 //! | to | calls |
 //! |---|---|
-//! | register | [`Endpoint::region`]: memory that Weft allocates; [`Scope::register`]: borrowed memory |
+//! | register memory that Weft allocates | [`Endpoint::region`] |
+//! | register borrowed memory | [`Scope::register`] |
 //! | move bytes, and wait | [`Endpoint::put`], [`Endpoint::put_with`], [`Endpoint::get`] |
-//! | start to | [`Endpoint::iput`], [`Endpoint::iput_with`], [`Endpoint::iget`]; the same of a [`Scope`] |
-//! | change numbers | [`Endpoint::fetch_add`], [`Endpoint::compare_swap`], [`Endpoint::fetch_and_op`], [`Endpoint::compare_and_op`], [`Endpoint::accumulate`] |
+//! | start to | [`Endpoint::iput`], [`Endpoint::iput_with`], [`Endpoint::iget`] |
+//! | start to, with borrowed memory | the same of a [`Scope`] |
+//! | change numbers, and get the old | [`Endpoint::fetch_add`], [`Endpoint::compare_swap`] |
+//! | the same, in rows | [`Endpoint::fetch_and_op`], [`Endpoint::compare_and_op`] |
+//! | change rows of numbers | [`Endpoint::accumulate`] |
 //! | learn of puts | [`Region::wait_notice`], [`Region::try_notice`] |
 //! | be sure that all is there | [`Endpoint::flush`], [`Endpoint::flush_all`] |
 //!
