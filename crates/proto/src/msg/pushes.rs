@@ -132,8 +132,8 @@ impl Pushes {
         }
     }
 
-    /// The payload is pulled now as `pull`: what is to be asked for, and what was kept, which may be
-    /// nothing. Pieces on their way are of use from now on.
+    /// The payload is pulled now as `pull`: what is to be asked for, and what was kept, which may
+    /// be nothing. Pieces on their way are of use from now on.
     pub fn pulled(&mut self, ticket: u64, pull: u64) -> (Need, Kept) {
         let Some(entry) = self.get(ticket) else { return (Need::All, Kept::default()) };
         let need = match std::mem::replace(&mut entry.known, Known::Pulled(pull)) {
