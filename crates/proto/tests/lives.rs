@@ -428,6 +428,26 @@ fn hello(versions: (u8, u8), nonce: u64) -> Hello {
 }
 
 #[test]
+fn who_greets_and_does_not_answer_is_dead_in_the_end() {
+    let mut net = net(1);
+    net.send(0, 1, 1, 10);
+    assert!(net.run(100, |n| n.nodes[1].arrived == 1 && !n.nodes[0].engine.busy()));
+    // From now on only what it sends to everyone arrives, as where two have one Ethernet address.
+    net.segments[0].mute = vec![0, 1];
+    let (from, said) = (LinkAddr::Port(1), hello((0, u8::MAX), address(1).nonce));
+    for _ in 0..40 {
+        let mut frame = [0; 200];
+        let len = said.encode(KEY.job(), &KEY.hello(), &mut frame);
+        let now = net.now;
+        let _ = net.nodes[0].engine.receive(now, LinkId(0), &from, &frame[..len]);
+        net.events(0, &frame[..len]);
+        net.run(250, |_| false);
+    }
+    let dead = |e: &Incoming| matches!(e, Incoming::Dead { why: Cause::Silent { .. }, .. });
+    assert!(net.nodes[0].others().any(dead), "{:?}", net.nodes[0].got);
+}
+
+#[test]
 fn another_version_and_another_key_are_named() {
     let mut net = net(1);
     net.send(0, 1, 1, 10);

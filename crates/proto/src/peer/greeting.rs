@@ -178,7 +178,11 @@ impl Peer {
         }
         self.index = hello.index;
         self.out.grant(u64::from(hello.messages), hello.bytes);
-        self.heard(now, link);
+        // Of a peer that is connected, only an answer proves that it hears us as well: who greets
+        // everybody may be out of reach for all else, and is not waited for without end.
+        if hello.reply || self.state != State::Open {
+            self.heard(now, link);
+        }
         if self.state != State::Open {
             hub.open += 1;
             if self.state == State::Greeting {
