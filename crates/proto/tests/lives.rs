@@ -435,7 +435,7 @@ fn who_greets_and_does_not_answer_is_dead_in_the_end() {
     // From now on only what it sends to everyone arrives, as where two have one Ethernet address.
     net.segments[0].mute = vec![0, 1];
     let (from, said) = (LinkAddr::Port(1), hello((0, u8::MAX), address(1).nonce));
-    for _ in 0..40 {
+    for _ in 0..60 {
         let mut frame = [0; 200];
         let len = said.encode(KEY.job(), &KEY.hello(), &mut frame);
         let now = net.now;

@@ -178,10 +178,10 @@ impl Peer {
         }
         self.index = hello.index;
         self.out.grant(u64::from(hello.messages), hello.bytes);
-        // Of a peer that is connected, only an answer proves that it hears us as well: who greets
-        // everybody may be out of reach for all else, and is not waited for without end.
         if hello.reply || self.state != State::Open {
             self.heard(now, link);
+        } else {
+            self.heard_greeting(now, link);
         }
         if self.state != State::Open {
             hub.open += 1;
