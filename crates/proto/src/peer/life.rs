@@ -25,7 +25,7 @@ pub(crate) struct Life {
 const PINGS_BY_ONE: u32 = 1;
 
 /// So many greetings in a row are signs of life.
-const GREETINGS_MAX: u8 = 16;
+const GREETINGS_MAX: u8 = 8;
 
 impl Default for Life {
     fn default() -> Life {
