@@ -181,7 +181,7 @@ impl Peer {
         if hello.reply || self.state != State::Open {
             self.heard(now, link);
         } else {
-            self.heard_greeting(now, link);
+            self.heard_greeting(hub, now, link);
         }
         if self.state != State::Open {
             hub.open += 1;

@@ -16,20 +16,23 @@ pub(crate) struct Life {
     pub heard_by: LinkId,
     /// Pings since then.
     pings: u32,
-    /// Greetings in a row, with nothing else heard between.
-    greetings: u8,
+    /// When it was last heard but for greetings.
+    answered: Instant,
     pub next_at: Instant,
 }
 
 /// So many of the first pings go by one path only.
 const PINGS_BY_ONE: u32 = 1;
 
-/// So many greetings in a row are signs of life.
-const GREETINGS_MAX: u8 = 8;
-
 impl Default for Life {
     fn default() -> Life {
-        Life { heard: Instant(0), heard_by: LinkId(0), pings: 0, greetings: 0, next_at: NEVER }
+        Life {
+            heard: Instant(0),
+            heard_by: LinkId(0),
+            pings: 0,
+            answered: Instant(0),
+            next_at: NEVER,
+        }
     }
 }
 
@@ -40,16 +43,17 @@ impl Peer {
         self.life.heard = now;
         self.life.heard_by = link;
         self.life.pings = 0;
-        self.life.greetings = 0;
+        self.life.answered = now;
     }
 
     /// A peer that is connected greets again. Only an answer proves that it hears us as well: who
-    /// greets everybody may be out of reach for all else, and is not waited for without end.
-    pub fn heard_greeting(&mut self, now: Instant, link: LinkId) {
-        if self.life.greetings < GREETINGS_MAX {
-            let greetings = self.life.greetings + 1;
+    /// greets everybody may be out of reach for all else. So greetings count for as long as silence
+    /// would be borne.
+    pub fn heard_greeting(&mut self, hub: &Hub, now: Instant, link: LinkId) {
+        let answered = self.life.answered;
+        if now.since(answered) < hub.config.dead_after_ns {
             self.heard(now, link);
-            self.life.greetings = greetings;
+            self.life.answered = answered;
         }
     }
 
