@@ -1,27 +1,18 @@
 //! Regions, between endpoints in one process: by shared memory, over a wire in memory, and over one
 //! that loses, doubles and reorders frames.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+mod common;
+
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use weft::address::Address;
-use weft::context::{Context, ContextOptions, Place};
-use weft::device::Device;
+use common::{FAULTS, KEY, ether, shm};
+use weft::context::ContextOptions;
 use weft::endpoint::Endpoint;
 use weft::error::Error;
-use weft::ether::Ether;
 use weft::region::{HANDLE_LEN, NOTICES_MAX, Region, RegionHandle, elements};
 use weft::remote::{AtomicOp, ELEMENTS_MAX, Rights, Windows};
-use weft::shm::{Port, Shm, ShmOptions};
-use weft_link::{Fault, FaultSpec, Link, MemoryHub};
-use weft_proto::Config;
-use weft_wire::{JobKey, PeerId};
-
-const KEY: JobKey = JobKey([6; 16]);
-
-/// Loss, duplication and reordering of frames.
-const FAULTS: &str = "loss=3%,dup=3%,reorder=5%,seed=3";
+use weft_wire::PeerId;
 
 fn open() -> Endpoint {
     Endpoint::open(&ContextOptions::default(), KEY, Arc::new(Windows::default())).unwrap()
@@ -34,54 +25,9 @@ const LONG: usize = 300_000;
 const GET: Rights = Rights { get: true, put: false };
 const PUT: Rights = Rights { get: false, put: true };
 
-fn address(node: u64, port: u16) -> Address {
-    static NONCE: AtomicU64 = AtomicU64::new(1);
-    Address::new(node, NONCE.fetch_add(1, Ordering::Relaxed), port, std::process::id(), "test")
-}
-
-fn endpoints(devices: Vec<(Box<dyn Device>, Address)>) -> Vec<Endpoint> {
-    let addresses: Vec<Address> = devices.iter().map(|(_, address)| *address).collect();
-    let size = devices.len() as u32;
-    let endpoint = |(rank, (mut device, _)): (usize, (Box<dyn Device>, Address))| {
-        for (peer, address) in addresses.iter().enumerate().filter(|(peer, _)| *peer != rank) {
-            device.associate(PeerId(peer as u32), address).unwrap();
-        }
-        // Held for crowded, so that threads that wait leave the cores to others.
-        let place = Place { rank: PeerId(rank as u32), size, on_node: 64 };
-        Endpoint::new(Context::on_device(device, place, 0).unwrap()).unwrap()
-    };
-    devices.into_iter().enumerate().map(endpoint).collect()
-}
-
-fn ether(fault: Option<&str>) -> Vec<Endpoint> {
-    let hub = MemoryHub::new(1500, 4096);
-    let open = |node: u64| {
-        let me = address(node, 100 + node as u16);
-        let mut link: Box<dyn Link> = Box::new(hub.attach().unwrap());
-        if let Some(spec) = fault {
-            let mut spec = FaultSpec::parse(spec).unwrap();
-            spec.seed += node;
-            link = Box::new(Fault::new(link, spec));
-        }
-        let device = Ether::on_links(me, KEY, Config::default(), vec![link]);
-        (Box::new(device) as Box<dyn Device>, me)
-    };
-    endpoints((0..2).map(open).collect())
-}
-
-fn shm() -> Vec<Endpoint> {
-    let open = |_| {
-        let port = Port::claim_any().unwrap();
-        let me = address(1, port.number());
-        let shm = Shm::new(port, me, KEY, ShmOptions::for_peers(2)).unwrap();
-        (Box::new(shm) as Box<dyn Device>, me)
-    };
-    endpoints((0..2).map(open).collect())
-}
-
 /// Has rank 0 own something and rank 1 use it, over each medium.
 fn two(owner: impl Fn(&Endpoint) + Sync, user: impl Fn(&Endpoint) + Sync) {
-    for endpoints in [shm(), ether(None), ether(Some(FAULTS))] {
+    for endpoints in [shm(2), ether(2, None), ether(2, Some(FAULTS))] {
         let end = Barrier::new(2);
         thread::scope(|scope| {
             for endpoint in endpoints {

@@ -293,12 +293,7 @@ impl Endpoint {
         op: AtomicOp,
         operands: &[T],
     ) -> Result<Request, Error> {
-        let operands = &bytes_of(operands);
-        self.start_atomic(
-            at,
-            offset,
-            Row { op, scalar: T::SCALAR, operands, comparands: &[], fetch: true },
-        )
+        self.start_row(at, offset, op, operands, true)
     }
 
     /// Starts what [`Endpoint::accumulate`] does.
@@ -312,12 +307,20 @@ impl Endpoint {
         op: AtomicOp,
         operands: &[T],
     ) -> Result<Request, Error> {
+        self.start_row(at, offset, op, operands, false)
+    }
+
+    fn start_row<T: Element>(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        op: AtomicOp,
+        operands: &[T],
+        fetch: bool,
+    ) -> Result<Request, Error> {
         let operands = &bytes_of(operands);
-        self.start_atomic(
-            at,
-            offset,
-            Row { op, scalar: T::SCALAR, operands, comparands: &[], fetch: false },
-        )
+        let row = Row { op, scalar: T::SCALAR, operands, comparands: &[], fetch };
+        self.start_atomic(at, offset, row)
     }
 
     fn start_atomic(&self, at: &RegionHandle, offset: u64, row: Row<'_>) -> Result<Request, Error> {
