@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use weft_ring::Board;
 use weft_sys::buf::Buf;
+use weft_sys::mem::ReadOnly;
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
 use crate::attention::Attention;
@@ -374,6 +375,15 @@ impl Device for Composite {
 
     fn drop_board(&mut self, group: u64) {
         self.devices.iter_mut().for_each(|d| d.drop_board(group));
+    }
+
+    fn show(&mut self, peer: PeerId, addr: usize, len: usize) -> bool {
+        self.of(peer).is_some_and(|at| self.devices[at].show(peer, addr, len))
+    }
+
+    fn view(&mut self, peer: PeerId, addr: usize, len: usize) -> Option<(Arc<ReadOnly>, usize)> {
+        let at = self.of(peer)?;
+        self.devices[at].view(peer, addr, len)
     }
 
     #[inline]

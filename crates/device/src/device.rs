@@ -7,6 +7,7 @@ use std::sync::Arc;
 pub use weft_proto::{PathState, Row};
 use weft_ring::Board;
 use weft_sys::buf::Buf;
+use weft_sys::mem::ReadOnly;
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
 use crate::attention::Attention;
@@ -372,6 +373,19 @@ pub trait Device: Send {
 
     /// Gives no board of that group to anybody any more.
     fn drop_board(&mut self, _group: u64) {}
+
+    /// Lets `peer` map the memory that Weft has allocated at this address of this process, and look
+    /// at it by [`Device::view`] once it has a message that was sent later. `false`: it shares no
+    /// memory with this process, or the memory is not Weft's.
+    fn show(&mut self, _peer: PeerId, _addr: usize, _len: usize) -> bool {
+        false
+    }
+
+    /// Memory of `peer` that it has shown to this process, and the place in it of its byte `addr`;
+    /// `None`: it has not, or fewer bytes.
+    fn view(&mut self, _peer: PeerId, _addr: usize, _len: usize) -> Option<(Arc<ReadOnly>, usize)> {
+        None
+    }
 
     /// Tells peers that something has changed on a board: wakes those that sleep. `false`: not all
     /// of them are connected to this process yet; from now on they will be.

@@ -162,6 +162,12 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// A plan for the exchange of boundaries cannot be built, or not be used so.
+    #[error("an exchange of boundaries cannot be done: {why}")]
+    Halo {
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// Bytes that should say where a process can be reached do not.
     #[error("the address of a process cannot be read: {why}")]
     BadAddress {
@@ -217,6 +223,11 @@ impl Error {
     /// [`Error::Region`].
     pub fn region(why: impl Into<String>) -> Error {
         Error::Region { why: why.into() }
+    }
+
+    /// [`Error::Halo`].
+    pub fn halo(why: impl Into<String>) -> Error {
+        Error::Halo { why: why.into() }
     }
 
     /// [`Error::Os`].

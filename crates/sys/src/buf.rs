@@ -10,6 +10,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::array::Claim;
 use crate::mem::Region;
 
 /// One piece of memory.
@@ -66,6 +67,10 @@ enum Keeper {
     Loan(NonNull<AtomicUsize>),
     /// The promise of `from_raw`'s caller, who keeps it until no clone of the token is left.
     Token(Arc<()>),
+    /// An array, whose bytes are in use until no clone of the claim is left.
+    Claim(Arc<Claim>),
+    /// Whatever keeps each of several others.
+    Several(Arc<[Buf]>),
 }
 
 // SAFETY: a `Buf` is addresses of memory that its keeper keeps valid on any thread; the count of a
@@ -221,8 +226,49 @@ impl Buf {
                 Keeper::Loan(*count)
             }
             Keeper::Token(token) => Keeper::Token(token.clone()),
+            Keeper::Claim(claim) => Keeper::Claim(claim.clone()),
+            Keeper::Several(all) => Keeper::Several(all.clone()),
         };
         Buf { first, rest, len, keeper }
+    }
+
+    /// The same memory, kept by a claim to it.
+    pub(crate) fn kept_by(mut self, claim: Claim) -> Buf {
+        self.keeper = Keeper::Claim(Arc::new(claim));
+        self
+    }
+
+    /// The memory of all, one behind the other.
+    pub fn chain(all: Vec<Buf>) -> Buf {
+        let len = all.iter().map(Buf::len).sum();
+        let mut pieces = all.iter().flat_map(Buf::pieces).filter(|piece| piece.len > 0);
+        let first = pieces.next().unwrap_or(Piece { ptr: NonNull::dangling(), len: 0 });
+        let rest: Box<[Piece]> = pieces.collect();
+        let rest = (!rest.is_empty()).then_some(rest);
+        Buf { first, rest, len, keeper: Keeper::Several(all.into()) }
+    }
+
+    /// The memory, if it is one piece.
+    pub(crate) fn only(&self) -> Option<Piece> {
+        self.rest.is_none().then_some(self.first)
+    }
+
+    /// The first piece as a slice.
+    ///
+    /// # Safety
+    /// Nobody writes it meanwhile.
+    pub(crate) unsafe fn slice(&self) -> &[u8] {
+        // SAFETY: the keeper keeps the memory valid; the rest is the caller's.
+        unsafe { std::slice::from_raw_parts(self.first.ptr.as_ptr(), self.first.len) }
+    }
+
+    /// The first piece as a slice to be changed.
+    ///
+    /// # Safety
+    /// Nobody uses it meanwhile.
+    pub(crate) unsafe fn slice_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `slice`.
+        unsafe { std::slice::from_raw_parts_mut(self.first.ptr.as_ptr(), self.first.len) }
     }
 
     /// Bytes in all pieces.
@@ -404,6 +450,17 @@ mod tests {
         assert_eq!((bytes, Arc::strong_count(&along)), ([7, 8, 0, 1], 2));
         drop(part);
         assert_eq!(Arc::strong_count(&along), 1);
+    }
+
+    #[test]
+    fn a_chain_keeps_what_it_is_made_of() {
+        let (a, b) = (Buf::from_vec(vec![1, 2]), Buf::from_vec(vec![3, 4, 5]));
+        let chain = Buf::chain(vec![a.clone(), Buf::empty(), b.range(1, 2)]);
+        assert_eq!((chain.len(), chain.pieces().count()), (4, 2));
+        chain.range(1, 2).write(0, &[8, 9]);
+        drop(chain);
+        assert_eq!((a.into_vec(), b.into_vec()), (Some(vec![1, 8]), Some(vec![3, 9, 5])));
+        assert!(Buf::chain(Vec::new()).is_empty());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Every system call that Weft makes, behind functions that are safe to call, and nearly all of the
 //! project's `unsafe` code. A module per thing the kernel offers; no module knows what Weft is for.
 
+pub mod array;
 pub mod barrier;
 pub mod biased;
 pub mod buf;
 pub mod cable;
+pub mod cells;
 pub mod clock;
 pub mod cma;
 pub mod copy;

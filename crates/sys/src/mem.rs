@@ -146,6 +146,11 @@ impl ReadOnly {
         self.0.len == 0
     }
 
+    /// Where it begins.
+    pub(crate) fn start(&self) -> *const u8 {
+        self.0.ptr.as_ptr()
+    }
+
     /// Copies up to `len` bytes from byte `from` on to byte `at` of `into`, and says how many:
     /// fewer where one of the two ends.
     pub fn copy_to(&self, from: usize, into: &Buf, at: usize, len: usize) -> usize {

@@ -30,9 +30,34 @@ pub fn bytes_mut<T: Plain>(row: &mut [T]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(row.as_mut_ptr().cast(), size_of_val(row)) }
 }
 
+/// The numbers that bytes are; `None` if they are no whole number of them, or not aligned.
+pub fn numbers<T: Plain>(bytes: &[u8]) -> Option<&[T]> {
+    // SAFETY: every pattern of bits is a `T`.
+    let (before, row, after) = unsafe { bytes.align_to::<T>() };
+    (before.is_empty() && after.is_empty()).then_some(row)
+}
+
+/// As [`numbers`], to be changed.
+pub fn numbers_mut<T: Plain>(bytes: &mut [u8]) -> Option<&mut [T]> {
+    // SAFETY: as in `numbers`; the bits of each `T` are its own.
+    let (before, row, after) = unsafe { bytes.align_to_mut::<T>() };
+    (before.is_empty() && after.is_empty()).then_some(row)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_bytes_are_rows_of_numbers_where_they_fit() {
+        let mut row = [1u32, 2, 3];
+        assert_eq!(numbers::<u32>(bytes(&row)), Some(&[1, 2, 3][..]));
+        assert!(numbers::<u32>(&bytes(&row)[1..]).is_none());
+        assert!(numbers::<u32>(&bytes(&row)[..6]).is_none());
+        assert_eq!(numbers::<u32>(&[]), Some(&[][..]));
+        numbers_mut::<u32>(bytes_mut(&mut row)).unwrap()[1] = 9;
+        assert_eq!(row, [1, 9, 3]);
+    }
 
     #[test]
     fn rows_of_numbers_are_rows_of_bytes() {

@@ -23,6 +23,8 @@
 //! # }
 //! ```
 //!
+//! The [`guide`] goes from there to regions and the exchange of boundaries, in ten minutes.
+//!
 //! # Layers
 //!
 //! | layer | is | module |
@@ -38,6 +40,7 @@
 //! | groups | barriers of some or all ranks | [`group`] |
 //! | collectives | schedules, executed by an endpoint or a simulator | [`collective`] |
 //! | regions | memory that peers read, write and change, as programs see it | [`region`] |
+//! | halo | boundaries of arrays, exchanged by a plan that is built once | [`halo`] |
 //! | windows | memory that peers read, write and change by themselves | [`remote`] |
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
 //! | survey | who is reached over which link, how fast, without a job | [`survey`] |
@@ -58,6 +61,8 @@ pub mod collective;
 pub mod context;
 pub mod endpoint;
 pub mod group;
+pub mod guide;
+pub mod halo;
 mod held;
 pub mod log;
 pub mod region;

@@ -30,6 +30,9 @@ impl Kind {
     pub const COLLECTIVE: Kind = Kind(10);
     /// A broadcast of a group to one member: matched as tagged ones are, but never with those.
     pub const BROADCAST: Kind = Kind(11);
+    /// A boundary of an array, or a word of its exchange: matched as tagged ones are, but never
+    /// with those.
+    pub const HALO: Kind = Kind(12);
 }
 
 /// Twenty bytes that travel with every message, beside the payload. Devices carry them unread.

@@ -49,6 +49,7 @@ use weft_ring::{Bell, Board, Geometry, Sleep};
 use weft_sys::buf::Buf;
 use weft_sys::cpu;
 use weft_sys::epoll::Epoll;
+use weft_sys::mem::ReadOnly;
 use weft_wire::{Address, Envelope, JobKey, OpId, PeerId, Ticket};
 
 use crate::device::{Caps, Counters, Device, Doorbell, Event, SendError, Wake};
@@ -487,6 +488,16 @@ impl Device for Shm {
 
     fn drop_board(&mut self, group: u64) {
         self.drop_lent(group);
+    }
+
+    fn show(&mut self, peer: PeerId, addr: usize, len: usize) -> bool {
+        self.at(peer).is_some_and(|at| self.show_region(at, addr, len) != 0)
+    }
+
+    fn view(&mut self, peer: PeerId, addr: usize, len: usize) -> Option<(Arc<ReadOnly>, usize)> {
+        let at = self.at(peer)?;
+        let line = self.peers[at].line.as_mut()?;
+        pull::view(line, &self.sockets, addr as u64, len as u64)
     }
 
     #[inline]

@@ -356,6 +356,28 @@ fn attach(pid: u32, a: &Announcement, into: &Buf, at: usize, len: usize) -> std:
     cma::read(pid, &all, at as u64, into, at, len)
 }
 
+/// Memory of the peer that it has told of, and the place in it of its byte `addr`.
+pub(super) fn view(
+    line: &mut Line,
+    sockets: &weft_sys::epoll::Epoll,
+    addr: u64,
+    len: u64,
+) -> Option<(Arc<ReadOnly>, usize)> {
+    let find = |line: &Line| {
+        // The last one told of: one before it may be gone, and its place be used again.
+        line.regions.iter().rev().find_map(|region| {
+            let from = usize::try_from(addr.checked_sub(region.addr)?).ok()?;
+            let room = region.memory.len().checked_sub(from)?;
+            (room as u64 >= len).then(|| (region.memory.clone(), from))
+        })
+    };
+    find(line).or_else(|| {
+        // Its descriptor was sent before the message that has brought the address here.
+        serve_line(line, sockets);
+        find(line)
+    })
+}
+
 /// The best way to a payload.
 fn way(line: &mut Line, a: &Announcement, sockets: &weft_sys::epoll::Epoll) -> Way {
     if a.region != 0 && a.rest.is_empty() {

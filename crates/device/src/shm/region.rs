@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weft_sys::array::Array;
 use weft_sys::buf::Buf;
 use weft_sys::mem;
 
@@ -90,6 +91,11 @@ impl Memory {
     /// The same memory for operations; it goes with the last clone.
     pub fn into_buf(self) -> Buf {
         Buf::from_region(self.memory, Box::new(self.listed))
+    }
+
+    /// The same memory as an array, which knows what of it is in use.
+    pub fn into_array(self) -> Array {
+        Array::from_region(self.memory, Box::new(self.listed))
     }
 }
 

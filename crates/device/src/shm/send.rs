@@ -221,7 +221,12 @@ impl Shm {
     fn region_of(&mut self, at: usize, payload: &Buf) -> u32 {
         let mut pieces = payload.pieces();
         let (Some(piece), None) = (pieces.next(), pieces.next()) else { return 0 };
-        let Some(entry) = self.regions.find(piece.addr(), piece.len()) else { return 0 };
+        self.show_region(at, piece.addr(), piece.len())
+    }
+
+    /// Tells a peer of the region that these bytes lie in; gives its number, 0 if there is none.
+    pub(super) fn show_region(&mut self, at: usize, addr: usize, len: usize) -> u32 {
+        let Some(entry) = self.regions.find(addr, len) else { return 0 };
         let Some(line) = &mut self.peers[at].line else { return 0 };
         let known = line.told.contains(&entry.id) || tell(line, &entry);
         if known { entry.id } else { 0 }

@@ -17,6 +17,7 @@ mod collective;
 mod door;
 mod events;
 mod group;
+mod halo;
 mod joint;
 mod late;
 mod many;
@@ -42,6 +43,7 @@ mod window_tests;
 mod work;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use weft_device::station::Station;
 use weft_proto::msg::matching::Want;
@@ -74,6 +76,8 @@ pub struct Endpoint {
     /// The node of each peer; empty where that is not known.
     nodes: Arc<[u64]>,
     address: Option<Address>,
+    /// How many plans for the exchange of boundaries were begun.
+    plans: AtomicU32,
     _kept: Option<Box<dyn Send + Sync>>,
 }
 
@@ -121,7 +125,8 @@ impl Endpoint {
         work.device.reads_all();
         prepare(&mut work);
         let station = Station::new(work, patience(&place, spin_ns))?;
-        Ok(Endpoint { station, place, regions, nodes, address: None, _kept: kept })
+        let plans = AtomicU32::new(0);
+        Ok(Endpoint { station, place, regions, nodes, address: None, plans, _kept: kept })
     }
 
     /// Where an endpoint without a job is reached; `None` for one of a job.

@@ -496,7 +496,7 @@ impl EndpointWork {
 /// Whether receives are matched with messages of this kind.
 #[inline]
 pub(super) fn is_matched(kind: Kind) -> bool {
-    [Kind::TAGGED, Kind::UNTAGGED, Kind::COLLECTIVE, Kind::BROADCAST].contains(&kind)
+    [Kind::TAGGED, Kind::UNTAGGED, Kind::COLLECTIVE, Kind::BROADCAST, Kind::HALO].contains(&kind)
 }
 
 /// How a receive ends for which there was `room` bytes.

@@ -1,0 +1,350 @@
+//! What goes between this rank and one neighbour in one turn of a stage.
+
+use weft_sys::array::Array;
+use weft_sys::buf::Buf;
+use weft_sys::cells::Cells;
+use weft_wire::{Envelope, Kind};
+
+use super::draft::{Field, Seen};
+use super::parts::{Part, Parts, bytes};
+use crate::endpoint::{Endpoint, Request, Source, Tag};
+use crate::error::Error;
+
+/// Cells that lie one behind the other go straight from the array, and arrive straight in it, from
+/// so many bytes on; fewer are copied for less than a piece of their own costs.
+const STRAIGHT: usize = 2048;
+
+/// The words of an exchange within a node: cells; that they may be copied; that they were.
+const CELLS: u64 = 0;
+const READY: u64 = 1;
+const COPIED: u64 = 2;
+
+/// See the module's page.
+pub(super) struct Lane {
+    peer: u32,
+    /// The tag of its words, but for the word.
+    tag: u64,
+    parts: Parts,
+    way: Way,
+    under_way: Vec<(Request, What)>,
+}
+
+enum Way {
+    /// Within this rank.
+    Own,
+    /// To another one, and from it.
+    Peer(Out, In),
+}
+
+enum Out {
+    /// By a message, of which this is memory for the cells that are packed.
+    Message(Pack),
+    /// The peer copies.
+    Shown,
+}
+
+enum In {
+    Message(Pack),
+    /// This rank copies.
+    Seen(Vec<Seen>),
+}
+
+/// A message: its parts, of which those that are not straight lie in `memory` one behind the other.
+struct Pack {
+    memory: Array,
+    len: usize,
+}
+
+/// Why an exchange does not go on.
+pub(super) enum Stop {
+    /// The program uses cells that it needs, and may leave them.
+    Busy(Error),
+    /// It never will.
+    Broken(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Broken(error)
+    }
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Sent,
+    Received,
+    Ready,
+    Copied,
+}
+
+fn is_straight(part: &Part) -> bool {
+    part.cells.is_dense() && part.cells.len().is_some_and(|len| len >= STRAIGHT)
+}
+
+impl Pack {
+    fn new(endpoint: &Endpoint, parts: &[Part]) -> Result<Pack, Error> {
+        let packed = parts.iter().filter(|part| !is_straight(part));
+        let len: usize = packed.filter_map(|part| part.cells.len()).sum();
+        let memory = endpoint.allocate(len.max(1))?.into_array();
+        Ok(Pack { memory, len: bytes(parts) })
+    }
+
+    /// The message's memory, in which cells of the arrays are read, or (`fills`) filled.
+    fn buf(&self, fields: &[Field], parts: &[Part], fills: bool) -> Result<Buf, Error> {
+        let mut pieces: Vec<Buf> = Vec::with_capacity(1);
+        let (mut from, mut to) = (0, 0);
+        let packed = |from, to| self.memory.lend(from..to, fills).ok_or_else(own_memory_used);
+        for part in parts {
+            let len = part.cells.len().unwrap_or(0);
+            if !is_straight(part) {
+                to += len;
+                continue;
+            }
+            if from < to {
+                pieces.push(packed(from, to)?);
+                from = to;
+            }
+            let span = part.cells.at..part.cells.at + len;
+            let lent = fields[part.array].memory.lend(span, fills);
+            pieces.push(lent.ok_or_else(|| in_use(part.array, fills))?);
+        }
+        if from < to {
+            pieces.push(packed(from, to)?);
+        }
+        Ok(if pieces.len() == 1 { pieces.remove(0) } else { Buf::chain(pieces) })
+    }
+
+    /// Copies between the arrays and the message's own memory: into it, or (`back`) out of it.
+    fn copy(&self, fields: &[Field], parts: &[Part], back: bool) -> Result<(), Error> {
+        let mut at = 0;
+        for part in parts.iter().filter(|part| !is_straight(part)) {
+            let Part { array, cells, .. } = part;
+            let packed = Cells::packed(at, cells.counts, cells.unit);
+            let lent = fields[*array].memory.lend(span(cells), back);
+            let array = lent.ok_or_else(|| in_use(*array, back))?;
+            let own = self.memory.lend(0..self.memory.len(), !back).ok_or_else(own_memory_used)?;
+            let here = Cells { at: 0, ..*cells };
+            let done = match back {
+                true => own.copy_cells(&packed, &array, &here),
+                false => array.copy_cells(&here, &own, &packed),
+            };
+            debug_assert!(done, "a part lies inside its array");
+            at += cells.len().unwrap_or(0);
+        }
+        Ok(())
+    }
+}
+
+/// The memory from the first cell to the last.
+fn span(cells: &Cells) -> std::ops::Range<usize> {
+    cells.at..cells.end().unwrap_or(usize::MAX)
+}
+
+#[cold]
+fn in_use(array: usize, fills: bool) -> Error {
+    let how = if fills { "looked at or changed" } else { "changed" };
+    Error::halo(format!(
+        "array {array} is still being {how}: drop what `read`, `write` or `middle` gave before the \
+         exchange goes on"
+    ))
+}
+
+#[cold]
+fn own_memory_used() -> Error {
+    Error::halo("the memory that cells are packed in is still in use: wait for the stage first")
+}
+
+impl Lane {
+    pub(super) fn new(
+        endpoint: &Endpoint,
+        peer: u32,
+        tag: u64,
+        parts: Parts,
+        is_seen: bool,
+        sees: Option<Vec<Seen>>,
+    ) -> Result<Lane, Error> {
+        let way = if peer == endpoint.rank() {
+            Way::Own
+        } else {
+            let out = match is_seen {
+                true => Out::Shown,
+                false => Out::Message(Pack::new(endpoint, &parts.sends)?),
+            };
+            let back = match sees {
+                Some(seen) => In::Seen(seen),
+                None => In::Message(Pack::new(endpoint, &parts.receives)?),
+            };
+            Way::Peer(out, back)
+        };
+        Ok(Lane { peer, tag, parts, way, under_way: Vec::new() })
+    }
+
+    /// Begins: what can go goes, and what may come is awaited.
+    pub(super) fn start(&mut self, endpoint: &Endpoint, fields: &[Field]) -> Result<(), Error> {
+        let Lane { parts, way, .. } = self;
+        let Way::Peer(out, back) = way else { return self.copy_own(fields) };
+        let (sends, receives) = (!parts.sends.is_empty(), !parts.receives.is_empty());
+        let (peer, tag) = (self.peer, self.tag);
+        let mut await_word = |word, what, buf| {
+            let tag = Tag::from(tag | word);
+            let request = endpoint.start_receive(Source::Rank(peer), tag, Kind::HALO, buf);
+            self.under_way.push((request, what));
+        };
+        match back {
+            In::Message(pack) if receives => {
+                await_word(CELLS, What::Received, pack.buf(fields, &parts.receives, true)?);
+            }
+            In::Seen(_) if receives => await_word(READY, What::Ready, Buf::empty()),
+            _ => {}
+        }
+        match out {
+            Out::Message(pack) if sends => {
+                pack.copy(fields, &parts.sends, false)?;
+                let buf = pack.buf(fields, &parts.sends, false)?;
+                let envelope = envelope(tag | CELLS);
+                let sent = endpoint.start_send(peer, &envelope, &buf)?;
+                self.under_way.extend(sent.map(|request| (request, What::Sent)));
+            }
+            Out::Shown if sends => {
+                await_word(COPIED, What::Copied, Buf::empty());
+                say(endpoint, peer, tag | READY)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Copies what this rank is the neighbour of itself for.
+    fn copy_own(&self, fields: &[Field]) -> Result<(), Error> {
+        for from in &self.parts.sends {
+            let fits = |to: &&Part| (to.array, to.direction) == (from.array, from.direction);
+            let Some(to) = self.parts.receives.iter().find(fits) else { continue };
+            let memory = &fields[from.array].memory;
+            let lend = |cells: &Cells, fills| {
+                memory.lend(span(cells), fills).ok_or_else(|| in_use(from.array, fills))
+            };
+            let (source, target) = (lend(&from.cells, false)?, lend(&to.cells, true)?);
+            let zero = |cells: &Cells| Cells { at: 0, ..*cells };
+            source.copy_cells(&zero(&from.cells), &target, &zero(&to.cells));
+        }
+        Ok(())
+    }
+
+    /// Whether the program leaves this lane all that it needs.
+    pub(super) fn check(&self, fields: &[Field]) -> Result<(), Stop> {
+        are_free(fields, &self.parts.sends, false)?;
+        are_free(fields, &self.parts.receives, true)
+    }
+
+    /// Keeps the program from what it must leave alone until the stage has ended.
+    pub(super) fn hold(&self, fields: &[Field], held: &mut Vec<Buf>) -> Result<(), Stop> {
+        let arrives = self.parts.receives.iter().filter(|part| part.cells.is_dense());
+        let parts = self.parts.sends.iter().map(|part| (part, false));
+        for (Part { array, cells, .. }, fills) in parts.chain(arrives.map(|part| (part, true))) {
+            let lent = fields[*array].memory.lend(span(cells), fills);
+            held.push(lent.ok_or_else(|| Stop::Busy(in_use(*array, fills)))?);
+        }
+        Ok(())
+    }
+
+    /// Goes on with what has ended; whether all has.
+    pub(super) fn go_on(&mut self, endpoint: &Endpoint, fields: &[Field]) -> Result<bool, Stop> {
+        let mut at = 0;
+        while at < self.under_way.len() {
+            let (request, what) = self.under_way.swap_remove(at);
+            // Cells that cannot be put in their place now stay for the next call.
+            if let What::Received | What::Ready = what
+                && endpoint.has_ended(&request)
+                && let Err(stop) = are_free(fields, &self.parts.receives, true)
+            {
+                self.under_way.push((request, what));
+                return Err(stop);
+            }
+            match endpoint.ended(request) {
+                Ok(completion) => self.ended(endpoint, fields, what, completion?.status.len)?,
+                Err(request) => {
+                    self.under_way.push((request, what));
+                    let last = self.under_way.len() - 1;
+                    self.under_way.swap(at, last);
+                    at += 1;
+                }
+            }
+        }
+        Ok(self.under_way.is_empty())
+    }
+
+    fn ended(
+        &mut self,
+        endpoint: &Endpoint,
+        fields: &[Field],
+        what: What,
+        len: usize,
+    ) -> Result<(), Error> {
+        match (what, &self.way) {
+            (What::Received, Way::Peer(_, In::Message(pack))) => {
+                if len != pack.len {
+                    return Err(Error::halo(format!(
+                        "rank {} has sent {len} bytes where {} are expected: do all ranks start \
+                         the same stages in the same order?",
+                        self.peer, pack.len
+                    )));
+                }
+                pack.copy(fields, &self.parts.receives, true)
+            }
+            (What::Ready, Way::Peer(_, In::Seen(seen))) => {
+                for (part, seen) in self.parts.receives.iter().zip(seen) {
+                    let Part { array, cells, .. } = part;
+                    let lent = fields[*array].memory.lend(span(cells), true);
+                    let target = lent.ok_or_else(|| in_use(*array, true))?;
+                    let to = Cells { at: 0, ..*cells };
+                    seen.memory.copy_cells(seen.base, &seen.cells, &target, &to);
+                }
+                say(endpoint, self.peer, self.tag | COPIED)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is under way.
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.under_way.iter().map(|(request, _)| request)
+    }
+
+    /// Takes back what can be, and lets the rest end by itself; waits for it if the memory is the
+    /// program's own.
+    pub(super) fn give_up(&mut self, endpoint: &Endpoint, wait: bool) {
+        for (request, _) in &self.under_way {
+            endpoint.cancel(request);
+        }
+        for (request, _) in self.under_way.drain(..) {
+            if wait {
+                let _ = endpoint.wait(request);
+            } else {
+                endpoint.detach(request);
+            }
+        }
+    }
+}
+
+/// Whether the program leaves all of these cells to an exchange.
+fn are_free(fields: &[Field], parts: &[Part], fills: bool) -> Result<(), Stop> {
+    for Part { array, cells, .. } in parts {
+        if fields[*array].memory.lend(span(cells), fills).is_none() {
+            return Err(Stop::Busy(in_use(*array, fills)));
+        }
+    }
+    Ok(())
+}
+
+fn envelope(tag: u64) -> Envelope {
+    Envelope { tag, kind: Kind::HALO, ..Envelope::default() }
+}
+
+/// Sends a word that has no bytes.
+fn say(endpoint: &Endpoint, peer: u32, tag: u64) -> Result<(), Error> {
+    if let Some(request) = endpoint.start_send(peer, &envelope(tag), &Buf::empty())? {
+        endpoint.detach(request);
+    }
+    Ok(())
+}
