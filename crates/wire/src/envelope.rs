@@ -33,6 +33,9 @@ impl Kind {
     /// A boundary of an array, or a word of its exchange: matched as tagged ones are, but never
     /// with those.
     pub const HALO: Kind = Kind(12);
+    /// The handle of one of two joined buffers: matched as tagged messages are, but never with
+    /// those.
+    pub const JOIN: Kind = Kind(13);
 }
 
 /// Twenty bytes that travel with every message, beside the payload. Devices carry them unread.

@@ -2,14 +2,16 @@
 
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::{Buf, lend};
-use weft_wire::{Kind, PeerId};
+use weft_wire::{Envelope, Kind, PeerId};
 
 use super::ops::{Owner, State};
 use super::turn::{Along, Atomic};
 use super::work::EndpointWork;
-use super::{Endpoint, Request, Scope, is_finished, request};
+use super::{Endpoint, Request, Scope, Source, is_finished, request};
 use crate::error::Error;
-use crate::region::{Element, Notice, Region, RegionHandle, bytes_of, elements};
+use crate::region::{
+    Element, HANDLE_LEN, Joined, Notice, Region, RegionHandle, bytes_of, elements,
+};
 use crate::remote::{AtomicOp, ELEMENTS_MAX, Rights, Scalar, Spot};
 
 const GET: Rights = Rights { get: true, put: false };
@@ -44,6 +46,49 @@ impl Endpoint {
     pub fn region(&self, len: usize, rights: Rights) -> Result<Region<'_>, Error> {
         let buf = self.allocate(len)?.into_buf();
         self.register(&buf, rights, LentBy::Nobody)
+    }
+
+    /// Joins memory here with such memory of `peer`, which makes the same call with this rank and
+    /// the same `number`: each then moves bytes to the other's. `len` is this end's, and may differ.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when memory is short; [`Error::PeerDead`], [`Error::PeerClosed`],
+    /// [`Error::UnknownPeer`].
+    pub fn join(&self, peer: u32, number: u32, len: usize) -> Result<Joined<'_>, Error> {
+        let memory = self.allocate(len)?.into_buf();
+        let own = self.register(&memory, PUT, LentBy::Nobody)?;
+        let tag = u64::from(number);
+        let envelope = Envelope { tag, kind: Kind::JOIN, ..Envelope::default() };
+        let handle = Buf::from_vec(own.handle().to_bytes().to_vec());
+        let sent = self.start_send(peer, &envelope, &handle)?;
+        let came = Buf::from_vec(vec![0; HANDLE_LEN]);
+        let came = self.start_receive(Source::Rank(peer), tag.into(), Kind::JOIN, came);
+        let theirs = RegionHandle::from_bytes(&self.wait(came)?.buffer)?.of_peer(peer);
+        sent.map_or(Ok(()), |request| self.wait(request).map(drop))?;
+        Ok(Joined::new(self, own, memory, theirs))
+    }
+
+    /// As [`Endpoint::iput`], of any memory; tells as well whether later puts may overtake it.
+    pub(crate) fn put_from(
+        &self,
+        to: &RegionHandle,
+        offset: u64,
+        from: &Buf,
+        value: Option<u64>,
+    ) -> Result<(Request, bool), Error> {
+        let request = self.start_put(to, offset, from, value)?;
+        let goes_at_once = self.turn(|turn| turn.puts_at_once(to.rank, from.len()));
+        Ok((request, !goes_at_once))
+    }
+
+    /// A notice of one's own region, which only `peer` writes to.
+    pub(crate) fn notice_of(
+        &self,
+        region: &RegionHandle,
+        peer: u32,
+        timeout_ns: Option<u64>,
+    ) -> Result<Notice, Error> {
+        self.wait_notice_from(region.key, Some(PeerId(peer)), timeout_ns)
     }
 
     fn register(&self, buf: &Buf, rights: Rights, lent_by: LentBy) -> Result<Region<'_>, Error> {
@@ -83,10 +128,20 @@ impl Endpoint {
     }
 
     pub(crate) fn wait_notice(&self, key: u64, timeout_ns: Option<u64>) -> Result<Notice, Error> {
-        let any = Want { source: None, tag: 0, ignore: u64::MAX, kind: Kind::PUT };
+        self.wait_notice_from(key, None, timeout_ns)
+    }
+
+    /// As [`Endpoint::wait_notice`]; without a `source`, all others must be gone for it to end.
+    fn wait_notice_from(
+        &self,
+        key: u64,
+        source: Option<PeerId>,
+        timeout_ns: Option<u64>,
+    ) -> Result<Notice, Error> {
+        let want = Want { source, tag: 0, ignore: u64::MAX, kind: Kind::PUT };
         let found = self.station.wait(timeout_ns, |work, now_ns| match notice(work, key, now_ns) {
             Some(notice) => Some(Ok(notice)),
-            None => work.hopeless(&any).map(Err),
+            None => work.hopeless(&want).map(Err),
         });
         found.unwrap_or(Err(Error::TimedOut { after_ns: timeout_ns.unwrap_or(0) }))
     }

@@ -496,7 +496,8 @@ impl EndpointWork {
 /// Whether receives are matched with messages of this kind.
 #[inline]
 pub(super) fn is_matched(kind: Kind) -> bool {
-    [Kind::TAGGED, Kind::UNTAGGED, Kind::COLLECTIVE, Kind::BROADCAST, Kind::HALO].contains(&kind)
+    const OURS: [Kind; 4] = [Kind::COLLECTIVE, Kind::BROADCAST, Kind::HALO, Kind::JOIN];
+    [Kind::TAGGED, Kind::UNTAGGED].contains(&kind) || OURS.contains(&kind)
 }
 
 /// How a receive ends for which there was `room` bytes.

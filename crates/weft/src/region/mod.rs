@@ -16,6 +16,7 @@
 //! | the same, in rows | [`Endpoint::fetch_and_op`], [`Endpoint::compare_and_op`] |
 //! | change rows of numbers | [`Endpoint::accumulate`] |
 //! | learn of puts | [`Region::wait_notice`], [`Region::try_notice`] |
+//! | connect a buffer with a peer's, and write to it | [`Endpoint::join`], [`Joined`] |
 //! | be sure that all is there | [`Endpoint::flush`], [`Endpoint::flush_all`] |
 //!
 //! ```
@@ -91,6 +92,7 @@
 
 mod element;
 mod handle;
+mod joined;
 
 use std::fmt;
 use std::sync::Arc;
@@ -106,6 +108,7 @@ use crate::remote::{Refusal, Rights, Spot, Windows};
 pub(crate) use element::bytes_of;
 pub use element::{Element, elements};
 pub use handle::{HANDLE_LEN, RegionHandle};
+pub use joined::Joined;
 
 /// Notices of a region that wait to be taken. A put with a value that would bring one more is
 /// refused.
