@@ -526,3 +526,32 @@ fn a_region_that_is_forgotten_in_its_scope_is_gone_after_it() {
         pass(endpoint);
     });
 }
+
+#[test]
+fn what_is_started_after_a_fence_is_done_after_what_was_before() {
+    two(
+        |endpoint| {
+            let region = endpoint.region(LONG, Rights::ALL).unwrap();
+            offer(endpoint, &region);
+            for round in 0..30 {
+                let notice = region.wait_notice().unwrap();
+                assert_eq!((notice.value, notice.len), (round, 8));
+                let mut last = [0; 1];
+                region.read(LONG as u64 - 1, &mut last).unwrap();
+                assert_eq!(last, [round as u8]);
+                pass(endpoint);
+            }
+        },
+        |endpoint| {
+            let there = offered(endpoint);
+            for round in 0..30 {
+                let long = endpoint.iput(&there, 0, vec![round as u8; LONG]).unwrap();
+                endpoint.fence(0);
+                // This one is short enough to overtake the other.
+                endpoint.put_with(&there, 0, &[0; 8], round).unwrap();
+                endpoint.wait(long).unwrap();
+                turn(endpoint);
+            }
+        },
+    );
+}

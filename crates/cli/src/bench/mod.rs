@@ -34,6 +34,8 @@ enum What {
     Put(native::RegionArgs),
     /// Reads of a region of rank 1: one after the other, and windows of 32
     Get(native::RegionArgs),
+    /// Registering memory, and the first look at a peer's region beside later ones
+    Register(native::RegionArgs),
     /// Messages in one direction, from rank 0 to rank 1
     Rate(native::RateArgs),
     /// A token round all ranks
@@ -67,6 +69,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         What::Bw(args) => native::bw(args),
         What::Put(args) => native::put(args),
         What::Get(args) => native::get(args),
+        What::Register(args) => native::register(args),
         What::Rate(args) => native::rate(args),
         What::Ring(args) => native::ring(args),
         What::Barrier(args) => native::barrier(args),

@@ -278,6 +278,16 @@ impl Ops {
         found.map(|(slot, op)| (slot as u32, op.generation)).collect()
     }
 
+    /// Those of them that later ones may overtake: puts whose bytes the peer fetches.
+    pub(super) fn fetched_by(&self, peer: PeerId) -> Vec<(u32, u32)> {
+        let is_fetched = |op: &Op| {
+            let fetched = matches!(op.state, State::Remote { sending: true, .. });
+            op.peer == peer && (fetched || matches!(op.state, State::Answered(_)))
+        };
+        let found = self.slots.iter().enumerate().filter(|(_, op)| is_fetched(op));
+        found.map(|(slot, op)| (slot as u32, op.generation)).collect()
+    }
+
     /// Ends an operation well: as [`Ops::end`], in fewer moves.
     #[inline]
     pub(super) fn end_well(&mut self, slot: u32, status: Status) {

@@ -420,7 +420,26 @@ impl Endpoint {
 
     fn flush_those(&self, peer: Option<PeerId>) -> Result<(), Error> {
         // Those of other threads that come meanwhile are not waited for.
-        let mut under_way = self.station.lock().ops.remote_of(peer);
+        let under_way = self.station.lock().ops.remote_of(peer);
+        self.wait_for_those(under_way);
+        let unasked = &mut self.station.lock().ops.unasked;
+        let failed = match peer {
+            Some(peer) => unasked.remove(&peer),
+            None => unasked.drain().min_by_key(|(peer, _)| peer.0).map(|(_, error)| error),
+        };
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Has what is started on regions of `peer` from now on be done after all that was started
+    /// before. Waits for less than [`Endpoint::flush`]: for puts only whose bytes the peer fetches,
+    /// which later operations could overtake; and not at all where there are none.
+    pub fn fence(&self, peer: u32) {
+        let under_way = self.station.lock().ops.fetched_by(PeerId(peer));
+        self.wait_for_those(under_way);
+    }
+
+    /// Waits for operations, named by slot and generation; how they end is told elsewhere.
+    fn wait_for_those(&self, mut under_way: Vec<(u32, u32)>) {
         let _ = self.station.wait_until(None, |work, now_ns| {
             while let Some(&(slot, generation)) = under_way.last() {
                 if !is_finished(work, slot, generation, now_ns) {
@@ -430,12 +449,6 @@ impl Endpoint {
             }
             true
         });
-        let unasked = &mut self.station.lock().ops.unasked;
-        let failed = match peer {
-            Some(peer) => unasked.remove(&peer),
-            None => unasked.drain().min_by_key(|(peer, _)| peer.0).map(|(_, error)| error),
-        };
-        failed.map_or(Ok(()), Err)
     }
 
     /// Where an operation goes, if the handle says that it can be done.

@@ -17,6 +17,7 @@
 //! | change rows of numbers | [`Endpoint::accumulate`] |
 //! | learn of puts | [`Region::wait_notice`], [`Region::try_notice`] |
 //! | connect a buffer with a peer's, and write to it | [`Endpoint::join`], [`Joined`] |
+//! | have later ones be done later | [`Endpoint::fence`] |
 //! | be sure that all is there | [`Endpoint::flush`], [`Endpoint::flush_all`] |
 //!
 //! ```
@@ -62,7 +63,7 @@
 //!
 //! **Operations that were started are not ordered.** Short ones to one peer are done in the order
 //! in which they were started, but one of more than some KiB is fetched by its owner and may be
-//! overtaken. What has to be seen later is started after a [`flush`](Endpoint::flush). A notice is
+//! overtaken. What has to be done later is started after a [`fence`](Endpoint::fence). A notice is
 //! told when the bytes of its own put are there; those of others that were started before may come
 //! later.
 //!

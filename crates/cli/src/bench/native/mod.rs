@@ -12,6 +12,7 @@ mod logp;
 mod messages;
 mod ranks;
 mod regions;
+mod register;
 
 use weft::context::{Context, ContextOptions, DeviceKind};
 use weft::wireup::Job;
@@ -28,6 +29,7 @@ pub use groups::{BcastArgs, GroupArgs, bcast, group};
 pub use latency::{LatencyArgs, run as lat};
 pub use logp::{LogpArgs, run as logp};
 pub use regions::{RegionArgs, get, put};
+pub use register::register;
 
 /// What all of these benchmarks are told.
 #[derive(clap::Args, Clone, Debug)]

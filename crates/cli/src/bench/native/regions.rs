@@ -12,13 +12,13 @@ use crate::CliError;
 use crate::bench::figure::Value;
 use crate::bench::samples::repeat;
 
-/// Arguments of `weft bench put` and `weft bench get`.
+/// Arguments of `weft bench put`, `get` and `register`.
 #[derive(clap::Args, Debug)]
 pub struct RegionArgs {
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
     #[command(flatten)]
-    sizes: Sizes,
+    pub(super) sizes: Sizes,
 }
 
 /// Operations that are under way at once, as in `weft bench bw`.
