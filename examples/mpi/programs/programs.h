@@ -51,6 +51,9 @@ struct word {
 struct plan {
     int bytes, steps, few, own_samples;
     void (*start)(void), (*block)(void), (*check)(void);
+    /* Where there is more to tell: fields of the output, each after a comma. All ranks are asked,
+     * and rank 0 prints its own. */
+    const char *(*more)(void);
 };
 
 static const char *const one_mode[] = {"", NULL}, *const two_sizes[] = {"small", "large", NULL};
@@ -168,6 +171,7 @@ static inline void report(const struct word *word, const struct plan *plan, doub
                           double mpi_us)
 {
     double all = 0, total = 0;
+    const char *more = plan->more ? plan->more() : "";
 
     MPI_Reduce(&mpi_us, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (plan->own_samples)
@@ -181,9 +185,10 @@ static inline void report(const struct word *word, const struct plan *plan, doub
         total += samples[i];
     printf("{\"bench\":\"%s\",\"device\":\"%s\",\"ranks\":%d,\"bytes\":%d,\"mode\":\"%s\","
            "\"time_us\":{\"min\":%.4f,\"p50\":%.4f,\"p99\":%.4f,\"mean\":%.4f},"
-           "\"mpi_us\":%.4f,\"mpi_share\":%.4f,\"checked\":true}\n",
+           "\"mpi_us\":%.4f,\"mpi_share\":%.4f%s,\"checked\":true}\n",
            kernel->name, device, ranks, plan->bytes, word->text, samples[0], samples[sampled / 2],
-           samples[(long)sampled * 99 / 100], total / sampled, all / ranks, all / ranks / step_us);
+           samples[(long)sampled * 99 / 100], total / sampled, all / ranks, all / ranks / step_us,
+           more);
     fflush(stdout);
 }
 

@@ -29,7 +29,7 @@ fn programs(mpi: &Mpi) -> Vec<Program> {
     let sources = files.filter(|file| file.extension().is_some_and(|e| e == "c"));
     let names = sources.filter_map(|file| Some(file.file_stem()?.to_str()?.to_string()));
     let names: BTreeSet<String> = names.collect();
-    assert!(names.len() >= 11, "{names:?}");
+    assert!(names.len() >= 12, "{names:?}");
     let program = |name: String| {
         let source = format!("{SOURCES}/{name}.c");
         let path = mpi.compile(&name, &[&source], env!("CARGO_TARGET_TMPDIR"));

@@ -110,9 +110,9 @@ macro_rules! kernels {
 }
 
 /// All there are; those of a quick comparison come first.
-pub const KERNELS: [Kernel; 11] = kernels![
+pub const KERNELS: [Kernel; 12] = kernels![
     "wavefront" "heat" "tasks" "stream" "transpose" "cg" "sort" "particles"
-    "counter" "late" "pairs"
+    "counter" "late" "pairs" "halo"
 ];
 
 /// So many of them are part of a quick comparison.
