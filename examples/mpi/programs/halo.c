@@ -10,11 +10,13 @@
  * MPI_Neighbor_alltoallw. A size is PATTERN/CELLS/FIELDS/STAGES/AXIS: `two-way`, `one-way` (to the
  * next rank only) or `alternating` (that, and in every second stage to the one before); the cells
  * of all ranks together along three axes, slowest first; fields exchanged in each stage, stages of
- * a step; the axis that is cut. Small: 32^3 cells, large: 128^3, two-way, a field, a stage, axis 0.
+ * a step; the axis that is cut. Small: 32^3 cells, large: 128^3, two-way, a field, a stage, axis
+ * 0.
  *
- * `wait_us` is what a step spends in the exchange, packing included, and `pack_us` what of it goes
- * to packing and starting; these, `step_us` and `compute_us` are of all steps of all ranks.
- * `weft bench halo` does the same by Weft's own plans and by sockets.
+ * `wait_us` is what a step spends in the exchange, packing included, and `pack_us` what of it has
+ * gone by, by packing and starting, before anything is waited for; these, `step_us` and
+ * `compute_us` are of all steps of all ranks. `weft bench halo` does the same by Weft's own plans
+ * and by sockets.
  */
 #include "programs.h"
 
@@ -276,7 +278,7 @@ static void sweep(double *cells)
 /* One stage; its times are added. */
 static void do_stage(int stage, double *times)
 {
-    double swept, begun_ns = now_ns(), started, came, unpacked;
+    double swept, begun_ns = now_ns(), started, came;
 
     for (int f = 0; f < its.fields; f++)
         sweep(field(stage, f));
@@ -284,22 +286,20 @@ static void do_stage(int stage, double *times)
     if (mode == NEIGHBOUR) {
         started = swept;
         collective(stage);
-        came = unpacked = now_ns();
     } else {
         if (mode == PACKED)
             pack(stage, 1);
         MPI_Startall(requests[stage], made[stage]);
         started = now_ns();
         MPI_Waitall(requests[stage], made[stage], MPI_STATUSES_IGNORE);
-        came = now_ns();
         if (mode == PACKED)
             pack(stage, 0);
-        unpacked = mode == PACKED ? now_ns() : came;
     }
+    came = now_ns();
     times[COMPUTE] += swept - begun_ns;
-    times[PACK] += started - swept + unpacked - came;
-    times[WAIT] += unpacked - swept;
-    mpi_ns += unpacked - swept;
+    times[PACK] += started - swept;
+    times[WAIT] += came - swept;
+    mpi_ns += came - swept;
 }
 
 /* Blocks since the program began this word; the first two warm up. */
