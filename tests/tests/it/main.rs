@@ -5,6 +5,7 @@ mod bad_input;
 mod bad_network;
 mod collectives;
 mod devices;
+mod fdtd;
 mod groups;
 mod hosts;
 mod joint;
@@ -31,6 +32,9 @@ mod ways;
 
 /// The `weft` command under test.
 const WEFT: &str = env!("CARGO_BIN_EXE_weft-for-tests");
+
+/// The example `fdtd`.
+const FDTD: &str = env!("CARGO_BIN_EXE_fdtd-for-tests");
 
 /// The program of the ranks in tests of jobs.
 const RANK: &str = env!("CARGO_BIN_EXE_test-rank");
