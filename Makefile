@@ -36,6 +36,7 @@ bench: ## every figure with its target: the floor, then Weft beside TCP and both
 	@scripts/weft.sh bench floor
 	@mkdir -p out && scripts/weft.sh compare --svg out/compare.svg
 	@scripts/weft.sh compare --mpi --svg out/compare-mpi.svg
+	@scripts/weft.sh compare --halo --svg out/compare-halo.svg
 
 build: ## the `weft` command and the libraries for MPI programs, optimized, in target/release
 	@scripts/setup.sh build

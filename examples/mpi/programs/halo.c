@@ -20,7 +20,7 @@
  */
 #include "programs.h"
 
-/* What a sweep does to a cell: it comes to rest at 1, and is checked against the same in numbers. */
+/* What a sweep does to a cell: it comes to rest at 1. The check does the same. */
 #define SHRINK 0.5
 #define GROW 0.5
 #define FIELDS_MAX 16

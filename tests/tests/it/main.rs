@@ -7,6 +7,7 @@ mod collectives;
 mod devices;
 mod fdtd;
 mod groups;
+mod halo_bench;
 mod hosts;
 mod joint;
 mod links;

@@ -107,6 +107,7 @@ fn figure(op: Op, ranks: usize, value: Value, all: &[Answer]) -> Figure {
         value,
         cpu_s_per_gb,
         mpi_us: None,
+        share: None,
     }
 }
 

@@ -15,6 +15,14 @@ pub struct Spread {
     pub mean: f64,
 }
 
+impl Spread {
+    /// That of several rounds: the median of each number.
+    pub fn median(rounds: impl Iterator<Item = Spread> + Clone) -> Spread {
+        let of = |number: fn(Spread) -> f64| median(rounds.clone().map(number));
+        Spread { min: of(|s| s.min), p50: of(|s| s.p50), p99: of(|s| s.p99), mean: of(|s| s.mean) }
+    }
+}
+
 /// A figure with its unit; the unit is the name of the field in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,12 +76,7 @@ impl Value {
 
     /// The figure of several rounds: the median of each of its numbers. `None` without rounds.
     pub fn median(rounds: &[Value]) -> Option<Value> {
-        let spread = |of: fn(&Value) -> Spread| Spread {
-            min: median(rounds.iter().map(|v| of(v).min)),
-            p50: median(rounds.iter().map(|v| of(v).p50)),
-            p99: median(rounds.iter().map(|v| of(v).p99)),
-            mean: median(rounds.iter().map(|v| of(v).mean)),
-        };
+        let spread = |of: fn(&Value) -> Spread| Spread::median(rounds.iter().map(of));
         let time = |v: &Value| match v {
             Value::RttUs(s) | Value::TimeUs(s) => *s,
             other => Spread { p50: other.number(), ..Spread::default() },
@@ -88,6 +91,19 @@ impl Value {
             Value::Count(_) => Value::Count(number),
         })
     }
+}
+
+/// What a step of a program that exchanges boundaries is made of, us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// All of it.
+    pub step_us: Spread,
+    /// Computation.
+    pub compute_us: Spread,
+    /// What of the exchange has gone by, by packing and starting, before anything is waited for.
+    pub pack_us: Spread,
+    /// The whole exchange, packing included.
+    pub wait_us: Spread,
 }
 
 /// One line of results.
@@ -113,6 +129,9 @@ pub struct Figure {
     /// How much of the time a program spent in MPI, us, where it tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi_us: Option<f64>,
+    /// What a step is made of, where it was measured.
+    #[serde(flatten)]
+    pub share: Option<Share>,
 }
 
 impl Figure {
@@ -143,8 +162,16 @@ pub fn join(rounds: &[&Figure]) -> Option<Figure> {
         (!all.is_empty()).then(|| median(all.iter().copied()))
     };
     let (cpu_s_per_gb, mpi_us) = (of(|f| f.cpu_s_per_gb), of(|f| f.mpi_us));
+    let shares: Vec<Share> = rounds.iter().filter_map(|f| f.share).collect();
+    let spread = |part: fn(&Share) -> Spread| Spread::median(shares.iter().map(part));
+    let share = (!shares.is_empty()).then(|| Share {
+        step_us: spread(|s| s.step_us),
+        compute_us: spread(|s| s.compute_us),
+        pack_us: spread(|s| s.pack_us),
+        wait_us: spread(|s| s.wait_us),
+    });
     let first: Figure = (*rounds.first()?).clone();
-    Some(Figure { value: Value::median(&values)?, cpu_s_per_gb, mpi_us, ..first })
+    Some(Figure { value: Value::median(&values)?, cpu_s_per_gb, mpi_us, share, ..first })
 }
 
 /// Joins the rounds of each figure into one, in the order in which they first came.
@@ -203,7 +230,8 @@ mod tests {
 
     fn figure(value: Value) -> Figure {
         let (bench, device, mode) = ("lat".into(), "shm".into(), None);
-        Figure { bench, device, ranks: 2, bytes: 8, mode, value, cpu_s_per_gb: None, mpi_us: None }
+        let (cpu_s_per_gb, mpi_us, share) = (None, None, None);
+        Figure { bench, device, ranks: 2, bytes: 8, mode, value, cpu_s_per_gb, mpi_us, share }
     }
 
     #[test]
@@ -224,6 +252,19 @@ mod tests {
             assert!(text.contains(&format!("\"{unit}\":")), "{text}");
             assert_eq!(serde_json::from_str::<Figure>(&text).unwrap(), figure(value));
         }
+    }
+
+    #[test]
+    fn a_step_tells_what_it_is_made_of_and_rounds_of_it_join() {
+        let step = |wait: f64| {
+            let wait_us = Spread { p50: wait, ..Spread::default() };
+            let share = Some(Share { wait_us, ..Share::default() });
+            Figure { share, ..figure(Value::TimeUs(Spread::default())) }
+        };
+        let text = serde_json::to_string(&step(3.0)).unwrap();
+        assert!(text.contains("\"wait_us\":{\"min\":0.0,\"p50\":3.0"), "{text}");
+        assert_eq!(serde_json::from_str::<Figure>(&text).unwrap(), step(3.0));
+        assert_eq!(join_rounds(&[step(3.0), step(9.0), step(4.0)]), [step(4.0)]);
     }
 
     #[test]

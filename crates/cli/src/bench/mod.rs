@@ -11,6 +11,8 @@ pub mod place;
 pub mod samples;
 pub mod table;
 
+pub use native::halo_table;
+
 use clap::Subcommand;
 
 use crate::CliError;
@@ -46,6 +48,8 @@ enum What {
     Bcast(native::BcastArgs),
     /// Messages that all ranks deliver in one order
     Group(native::GroupArgs),
+    /// Steps that exchange boundaries: what they compute, pack and wait
+    Halo(native::HaloArgs),
     /// What a datagram costs, over all links and over each, and barriers by that and as measured
     Logp(native::LogpArgs),
     /// Processor time of a rank that waits a second
@@ -75,6 +79,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         What::Barrier(args) => native::barrier(args),
         What::Bcast(args) => native::bcast(args),
         What::Group(args) => native::group(args),
+        What::Halo(args) => native::halo(args),
         What::Logp(args) => native::logp(args),
         What::Idle(args) => native::idle(args),
         What::Agent(args) => agent::run(args),

@@ -32,7 +32,16 @@ impl Place {
     /// # Errors
     /// When it cannot be made.
     pub fn lab(mtu: u32) -> Result<Place, CliError> {
-        let spec = LabSpec { nodes: 2, topology: Topology::Mesh, mtu, ..LabSpec::default() };
+        Place::cables(mtu, 1)
+    }
+
+    /// As [`Place::lab`], with so many cables. Sites are of the first one.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn cables(mtu: u32, links: u32) -> Result<Place, CliError> {
+        let topology = Topology::Mesh;
+        let spec = LabSpec { nodes: 2, topology, links, mtu, ..LabSpec::default() };
         let lab = Lab::temporary(&spec, &Options::default())?;
         let mut place = Place { lab: Some(lab), ..Place::here() };
         let (a, b) = (place.cable_end(0)?, place.cable_end(1)?);

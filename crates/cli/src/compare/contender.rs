@@ -72,6 +72,11 @@ pub enum Means {
         /// What is measured beyond latency and bandwidth: ranks, and the words after `weft bench`.
         more: Vec<(u32, &'static str)>,
     },
+    /// Benchmarks of two ranks under `weft run`: the words after `weft bench`, of each.
+    Bench {
+        /// By benchmark.
+        words: Vec<Vec<String>>,
+    },
     /// An MPI library, on its own transport or on Weft.
     Mpi(MpiRun),
 }
@@ -140,7 +145,7 @@ impl Contender {
     /// Whether it is Weft, or an MPI on Weft.
     pub fn is_weft(&self) -> bool {
         match &self.means {
-            Means::Weft { .. } => true,
+            Means::Weft { .. } | Means::Bench { .. } => true,
             Means::Mpi(run) => run.provider.is_some(),
             Means::Floors(_) | Means::Sockets => false,
         }
@@ -170,6 +175,15 @@ impl Contender {
             }
             Means::Sockets => self.sockets(plan, arena)?,
             Means::Weft { device, env, more } => self.weft(plan, arena, device, env, more)?,
+            Means::Bench { words } => {
+                let mut figures = Vec::new();
+                for words in words {
+                    let command = self.weft_run(arena, 2, true)?;
+                    let words = words.iter().map(String::as_str);
+                    figures.extend(self.bench(plan, arena, command, words)?);
+                }
+                figures
+            }
             Means::Mpi(run) => {
                 let lab = arena.lab(run.layout.nodes)?;
                 return run.round(&self.label, lab, failed, arena.stop);
@@ -212,11 +226,23 @@ impl Contender {
         for (n, words) in benches {
             let mut command = self.weft_run(arena, n, words != TOKEN)?;
             command.env("WEFT_DEVICE", device).envs(env.iter().copied());
-            command.arg("--").arg(own_program()?).arg("bench").args(words.split(' '));
-            command.args(["--json", "--ms", &plan.ms.to_string()]);
-            let run = child::run(command, Setup::default(), plan.time(), None, arena.stop)?;
-            figures.extend(run.whole()?);
+            figures.extend(self.bench(plan, arena, command, words.split(' '))?);
         }
+        Ok(figures)
+    }
+
+    /// Has a `weft run` run a benchmark; the figures have this contender's name.
+    fn bench<'w>(
+        &self,
+        plan: &Plan,
+        arena: &Arena<'_>,
+        mut command: Command,
+        words: impl Iterator<Item = &'w str>,
+    ) -> Result<Vec<Timed>, CliError> {
+        command.arg("--").arg(own_program()?).arg("bench").args(words);
+        command.args(["--json", "--ms", &plan.ms.to_string()]);
+        let run = child::run(command, Setup::default(), plan.time(), None, arena.stop)?;
+        let mut figures = run.whole()?;
         figures.iter_mut().for_each(|timed| timed.figure.device.clone_from(&self.label));
         Ok(figures)
     }

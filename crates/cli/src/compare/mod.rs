@@ -4,6 +4,7 @@
 
 mod child;
 mod contender;
+mod halo;
 mod mpi;
 mod report;
 mod rounds;
@@ -37,18 +38,24 @@ pub struct Args {
     /// is installed, on Weft beside its own shared memory and TCP; each that is slower is marked
     #[arg(long)]
     mpi: bool,
-    /// Weft's provider libweft-fi.so for --mpi, or its directory [default: beside this program]
-    #[arg(long, value_name = "FILE", requires = "mpi")]
+    /// Boundary exchange: Weft's plans beside MPI programs by persistent requests and neighbourhood
+    /// collectives, and beside TCP sockets; what steps wait, within a node and over cables
+    #[arg(long, conflicts_with = "mpi")]
+    halo: bool,
+    /// Weft's provider libweft-fi.so for --mpi and --halo, or its directory [default: beside this
+    /// program]
+    #[arg(long, value_name = "FILE")]
     provider: Option<PathBuf>,
     /// One JSON object per figure and per target; with --mpi also per cell and per summary
     #[arg(long)]
     json: bool,
     /// How often each contender is measured, on a virtual machine whose processors are moved
-    /// meanwhile up to three times as often; medians are shown [default: 3; quick: 2, with --mpi 1]
+    /// meanwhile up to three times as often; medians are shown [default: 3; quick: 2, with --mpi 1;
+    /// with --halo 5 and 2]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
     /// Milliseconds per figure [default: 150, quick: 80; with --mpi 30 and 15, of a kernel twice
-    /// as many]
+    /// as many; with --halo 400 and 150]
     #[arg(long, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     ms: Option<u64>,
     /// MTU of the cable in the temporary lab, bytes
@@ -72,6 +79,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     // Before anything is started that would have to be ended.
     let stop = Interrupt::prepare()?;
+    if args.halo {
+        return halo::run(args, &stop);
+    }
     let place = Place::lab(args.mtu).unwrap_or_else(|why| {
         eprintln!("weft: no lab, so only messages within a node are compared: {why}");
         Place::here()

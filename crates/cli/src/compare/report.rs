@@ -309,6 +309,7 @@ mod tests {
             value,
             cpu_s_per_gb: cpu,
             mpi_us: None,
+            share: None,
         };
         let rtt = |p50| Value::RttUs(Spread { p50, ..Spread::default() });
         let all = [

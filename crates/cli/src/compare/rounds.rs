@@ -248,6 +248,7 @@ mod tests {
             value: Value::MessagesPerS(rate),
             cpu_s_per_gb: None,
             mpi_us: None,
+            share: None,
         })
     }
 

@@ -257,6 +257,7 @@ mod tests {
             value,
             cpu_s_per_gb: Some(0.5),
             mpi_us: None,
+            share: None,
         }
     }
 

@@ -333,6 +333,7 @@ fn point(way: Way, plan: &Block, device: &str, all: &[Took]) -> Point {
             value: Value::TimeUs(ranks::spread(all)),
             cpu_s_per_gb: None,
             mpi_us: None,
+            share: None,
         },
         ranks: Ranks::of(all),
     }

@@ -139,6 +139,7 @@ fn sweep(
             value,
             cpu_s_per_gb: None,
             mpi_us: None,
+            share: None,
         };
         tally.point(way, ranks, bytes, figure)
     };

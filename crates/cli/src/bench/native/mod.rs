@@ -7,6 +7,7 @@ mod bandwidth;
 mod barrier;
 mod flow;
 mod groups;
+mod halo;
 mod latency;
 mod logp;
 mod messages;
@@ -26,6 +27,7 @@ pub use bandwidth::{BandwidthArgs, run as bw};
 pub use barrier::{BarrierArgs, run as barrier};
 pub use flow::{IdleArgs, RateArgs, RingArgs, idle, rate, ring};
 pub use groups::{BcastArgs, GroupArgs, bcast, group};
+pub use halo::{HaloArgs, run as halo, table as halo_table};
 pub use latency::{LatencyArgs, run as lat};
 pub use logp::{LogpArgs, run as logp};
 pub use regions::{RegionArgs, get, put};
@@ -122,6 +124,7 @@ impl Results {
             value,
             cpu_s_per_gb: cpu,
             mpi_us: None,
+            share: None,
         };
         if self.json {
             return json_line(&figure);

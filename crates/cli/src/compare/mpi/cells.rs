@@ -185,6 +185,7 @@ pub mod tests {
             value: Value::TimeUs(Spread { p50, p99, ..Spread::default() }),
             cpu_s_per_gb: None,
             mpi_us,
+            share: None,
         }
     }
 

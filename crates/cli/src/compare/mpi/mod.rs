@@ -11,7 +11,7 @@ mod task;
 mod wish;
 mod work;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub use layout::Layout;
@@ -23,7 +23,7 @@ use super::Args;
 use super::contender::{Contender, Means, Plan, Reach};
 use super::rounds::Outcome;
 use crate::CliError;
-use crate::mpi::{Brand, Preload, Provider, collectives_by_weft};
+use crate::mpi::{Brand, Install, Preload, Provider, collectives_by_weft};
 use cells::Cell;
 use wish::Wish;
 use work::Kernel;
@@ -158,15 +158,25 @@ impl Programs<'_> {
     }
 }
 
-/// A kernel compiled for a library, and what can be measured of it; if `brief`, the first of that.
-fn kernel_tasks(
-    mpi: &Mpi,
-    kernel: &Kernel,
-    brief: bool,
-) -> Result<(std::path::PathBuf, Vec<Task>), CliError> {
+fn compiled(install: &Install, kernel: &Kernel) -> Result<PathBuf, CliError> {
     let source = format!("{}.c", kernel.name);
     let files = [(source.as_str(), kernel.source), work::COMMON];
-    let program = library::compile(&mpi.install, kernel.name, &files)?;
+    library::compile(install, kernel.name, &files)
+}
+
+/// The kernel of this name compiled for a library.
+///
+/// # Errors
+/// When it cannot be compiled, or there is none.
+pub fn kernel_program(install: &Install, name: &str) -> Result<PathBuf, CliError> {
+    let kernel = work::KERNELS.iter().find(|kernel| kernel.name == name);
+    let none = || CliError::Bench(format!("there is no kernel named {name}"));
+    compiled(install, kernel.ok_or_else(none)?)
+}
+
+/// A kernel compiled for a library, and what can be measured of it; if `brief`, the first of that.
+fn kernel_tasks(mpi: &Mpi, kernel: &Kernel, brief: bool) -> Result<(PathBuf, Vec<Task>), CliError> {
+    let program = compiled(&mpi.install, kernel)?;
     let said = Command::new(&program).arg("list").output();
     let said = said.map_err(CliError::io(format!("run {}", program.display())))?;
     let words = String::from_utf8_lossy(&said.stdout);

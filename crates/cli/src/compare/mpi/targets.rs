@@ -115,6 +115,7 @@ mod tests {
             value: Value::RttUs(Spread { p50, ..Spread::default() }),
             cpu_s_per_gb: None,
             mpi_us: None,
+            share: None,
         };
         let all = [
             figure("mpich weft 2x2", 40.0),
