@@ -70,9 +70,9 @@ impl Mode {
         let (x, y, z) = (now * wave(0)[plane], wave(1), wave(2));
         let (cells, row) = (self.slab.cells, self.slab.row());
         // Points beyond the walls are no part of the box; those of E on them are zero anyway.
-        for j in 0..cells {
-            for k in 0..cells {
-                each(j * row + k, x * y[j] * z[k]);
+        for (j, y) in y.iter().take(cells).enumerate() {
+            for (k, z) in z.iter().take(cells).enumerate() {
+                each(j * row + k, x * y * z);
             }
         }
     }

@@ -30,7 +30,7 @@ impl Pattern {
         match self {
             Pattern::OneWay => up,
             Pattern::TwoWay => true,
-            Pattern::Alternating => up == (stage % 2 == 0),
+            Pattern::Alternating => up == stage.is_multiple_of(2),
         }
     }
 }
