@@ -363,18 +363,13 @@ pub(super) fn view(
     addr: u64,
     len: u64,
 ) -> Option<(Arc<ReadOnly>, usize)> {
-    let find = |line: &Line| {
-        // The last one told of: one before it may be gone, and its place be used again.
-        line.regions.iter().rev().find_map(|region| {
-            let from = usize::try_from(addr.checked_sub(region.addr)?).ok()?;
-            let room = region.memory.len().checked_sub(from)?;
-            (room as u64 >= len).then(|| (region.memory.clone(), from))
-        })
-    };
-    find(line).or_else(|| {
-        // Its descriptor was sent before the message that has brought the address here.
-        serve_line(line, sockets);
-        find(line)
+    // Its descriptor was sent before the message that has brought the address here, and must be
+    // here before one is looked for: memory that is gone may have had the same address.
+    serve_line(line, sockets);
+    line.regions.iter().rev().find_map(|region| {
+        let from = usize::try_from(addr.checked_sub(region.addr)?).ok()?;
+        let room = region.memory.len().checked_sub(from)?;
+        (room as u64 >= len).then(|| (region.memory.clone(), from))
     })
 }
 
