@@ -8,11 +8,24 @@
 //! [`Endpoint::idle`], and says by [`Endpoint::rest`] that it sleeps somewhere else. It keeps
 //! groups apart from their endpoint, as a [`Seat`], and waits in them in parts.
 //!
+//! One that waits in its calls, as programs do, keeps requests as numbers
+//! ([`Request::into_number`]), and gives memory by a promise to [`Endpoint::start_send`],
+//! [`Endpoint::start_receive`], [`Endpoint::start_put`], [`Endpoint::start_get`],
+//! [`Endpoint::start_atomic`] and [`Endpoint::register_buf`].
+//!
+//! [`Request::into_number`]: crate::endpoint::Request::into_number
+//! [`Endpoint::start_send`]: crate::endpoint::Endpoint::start_send
+//! [`Endpoint::start_receive`]: crate::endpoint::Endpoint::start_receive
+//! [`Endpoint::start_put`]: crate::endpoint::Endpoint::start_put
+//! [`Endpoint::start_get`]: crate::endpoint::Endpoint::start_get
+//! [`Endpoint::start_atomic`]: crate::endpoint::Endpoint::start_atomic
+//! [`Endpoint::register_buf`]: crate::endpoint::Endpoint::register_buf
 //! [`Endpoint::signal_by`]: crate::endpoint::Endpoint::signal_by
 //! [`Endpoint::idle`]: crate::endpoint::Endpoint::idle
 //! [`Endpoint::rest`]: crate::endpoint::Endpoint::rest
 
 pub use crate::endpoint::ops::Until;
+pub use crate::endpoint::region::Row;
 pub use crate::endpoint::share::Share;
 pub use crate::endpoint::turn::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
 pub use crate::group::seat::{Broadcast, Seat};

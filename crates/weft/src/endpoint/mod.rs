@@ -24,7 +24,7 @@ mod many;
 mod notices;
 pub(crate) mod ops;
 mod reduce;
-mod region;
+pub(crate) mod region;
 #[cfg(test)]
 mod region_tests;
 mod remote;

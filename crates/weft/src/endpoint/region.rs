@@ -26,14 +26,19 @@ pub(crate) enum LentBy {
     Scope,
 }
 
-/// What is done to a row of numbers.
-struct Row<'a> {
-    op: AtomicOp,
-    scalar: Scalar,
+/// What is done to a row of numbers, as bytes in the byte order of the machine.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    /// What is done with each.
+    pub op: AtomicOp,
+    /// Their type.
+    pub scalar: Scalar,
     /// As many as there are numbers, also where `op` does not look at them.
-    operands: &'a [u8],
-    comparands: &'a [u8],
-    fetch: bool,
+    pub operands: &'a [u8],
+    /// As many, if `op` compares; otherwise none.
+    pub comparands: &'a [u8],
+    /// Where what they were goes, if that is wanted: as long as `operands`.
+    pub former: Option<Buf>,
 }
 
 /// Regions: see [`region`](crate::region).
@@ -89,6 +94,15 @@ impl Endpoint {
         timeout_ns: Option<u64>,
     ) -> Result<Notice, Error> {
         self.wait_notice_from(region.key, Some(PeerId(peer)), timeout_ns)
+    }
+
+    /// Registers memory that stays valid by its [`Buf`] until the region has been dropped. For
+    /// boundaries to other languages.
+    ///
+    /// # Errors
+    /// [`Error::Region`] without any right.
+    pub fn register_buf(&self, buf: &Buf, rights: Rights) -> Result<Region<'_>, Error> {
+        self.register(buf, rights, LentBy::Scope)
     }
 
     fn register(&self, buf: &Buf, rights: Rights, lent_by: LentBy) -> Result<Region<'_>, Error> {
@@ -206,7 +220,12 @@ impl Endpoint {
         self.start_put(to, offset, &Buf::from_vec(bytes), Some(value))
     }
 
-    fn start_put(
+    /// Starts to write memory that stays valid by its [`Buf`] to a region, with a value for its
+    /// owner or without. For boundaries to other languages.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::iput`].
+    pub fn start_put(
         &self,
         to: &RegionHandle,
         offset: u64,
@@ -247,7 +266,12 @@ impl Endpoint {
         self.start_get(from, offset, Buf::from_vec(buffer))
     }
 
-    fn start_get(&self, from: &RegionHandle, offset: u64, into: Buf) -> Result<Request, Error> {
+    /// Starts to read bytes of a region into memory that stays valid by its [`Buf`]. For
+    /// boundaries to other languages.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::iput`].
+    pub fn start_get(&self, from: &RegionHandle, offset: u64, into: Buf) -> Result<Request, Error> {
         let at = self.place(from, offset, into.len(), GET)?;
         let mut work = self.station.lock();
         let slot = work.get(PeerId(from.rank), into, at, None, Owner::Request)?;
@@ -316,7 +340,8 @@ impl Endpoint {
         operands: &[T],
     ) -> Result<Vec<T>, Error> {
         let (operands, comparands) = (&bytes_of(operands), &bytes_of(comparands));
-        let row = Row { op, scalar: T::SCALAR, operands, comparands, fetch: true };
+        let former = Some(Buf::from_vec(vec![0; operands.len()]));
+        let row = Row { op, scalar: T::SCALAR, operands, comparands, former };
         let request = self.start_atomic(at, offset, row)?;
         self.wait(request).map(|completion| elements(&completion.buffer))
     }
@@ -374,14 +399,25 @@ impl Endpoint {
         fetch: bool,
     ) -> Result<Request, Error> {
         let operands = &bytes_of(operands);
-        let row = Row { op, scalar: T::SCALAR, operands, comparands: &[], fetch };
+        let former = fetch.then(|| Buf::from_vec(vec![0; operands.len()]));
+        let row = Row { op, scalar: T::SCALAR, operands, comparands: &[], former };
         self.start_atomic(at, offset, row)
     }
 
-    fn start_atomic(&self, at: &RegionHandle, offset: u64, row: Row<'_>) -> Result<Request, Error> {
+    /// Starts to change a row of numbers of a region, each in one step. For boundaries to other
+    /// languages.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::ifetch_and_op`] and [`Endpoint::compare_and_op`].
+    pub fn start_atomic(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        row: Row<'_>,
+    ) -> Result<Request, Error> {
         row.check(offset)?;
-        let Row { op, scalar, operands, comparands, fetch } = row;
-        let rights = Rights { get: fetch, put: op != AtomicOp::Read };
+        let Row { op, scalar, operands, comparands, former } = row;
+        let rights = Rights { get: former.is_some(), put: op != AtomicOp::Read };
         let len = operands.len();
         let spot = self.place(at, offset, len, rights)?;
         let buf = |bytes: &[u8]| Buf::from_vec(bytes.to_vec());
@@ -391,7 +427,7 @@ impl Endpoint {
             count: len / scalar.size(),
             operands: &buf(operands),
             comparands: &buf(comparands),
-            fetch: fetch.then(|| Buf::from_vec(vec![0; len])),
+            fetch: former,
         };
         let mut work = self.station.lock();
         let slot = work.atomic(PeerId(at.rank), atomic, spot, Along::default(), Owner::Request)?;

@@ -71,6 +71,25 @@ pub(super) enum Inner {
     Op { slot: u32, generation: u32 },
 }
 
+impl Request {
+    /// The request as a number, for boundaries to other languages, whose programs keep it: 0 for a
+    /// send that has ended already, whose end [`Request::from_number`] cannot tell again.
+    pub fn into_number(self) -> u64 {
+        match self.inner {
+            Inner::Ended(..) => 0,
+            // No slot has the number of all ones, so the sum is no overflow and never 0.
+            Inner::Op { slot, generation } => u64::from(slot + 1) | u64::from(generation) << 32,
+        }
+    }
+
+    /// The request with a number that [`Request::into_number`] gave. Any other number names an
+    /// operation that is none, or another one of the same endpoint.
+    pub fn from_number(number: u64) -> Request {
+        let slot = (number as u32).wrapping_sub(1);
+        Request { inner: Inner::Op { slot, generation: (number >> 32) as u32 } }
+    }
+}
+
 /// How an operation ended.
 #[derive(Debug)]
 pub struct Completion {
