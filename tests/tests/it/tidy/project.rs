@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weft-sim", &["weft-wire", "weft-proto", "weft-collective"]),
-    ("weft-capi", &["weft"]),
+    ("weft-capi", &["weft-wire", "weft-sys", "weft"]),
     ("weft-mpi", &[]),
     ("weft-ofi", &["weft-wire", "weft-proto", "weft-sys", "weft"]),
 ];
@@ -103,9 +103,11 @@ fn variables(text: &str) -> BTreeSet<String> {
 /// exactly of those that are known. Constants of that form in Rust are no variables.
 pub fn environment(files: &[File], known: &[&str], page: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for file in files.iter().filter(|f| f.has_extension("rs") && !is_test(&f.path)) {
+    let sources = || files.iter().filter(|f| f.has_extension("rs") && !is_test(&f.path));
+    let constants: BTreeSet<String> =
+        sources().flat_map(|file| variables(&code_of(&file.text))).collect();
+    for file in sources() {
         let shown = file.text.split("#[cfg(test)]").next().unwrap_or("");
-        let constants = variables(&code_of(shown));
         for name in variables(shown) {
             if !known.contains(&name.as_str()) && !constants.contains(&name) {
                 found.push(format!("{}: {name} is not in weft::env::KNOWN", file.path));

@@ -7,7 +7,8 @@ const FUNCTION_LINES: usize = 70;
 const COLUMNS: usize = 100;
 
 /// Crates that may hold `unsafe` code: what it is made of, and boundaries to C.
-const UNSAFE_CRATES: &[&str] = &["crates/sys/", "crates/ring/", "crates/ofi/", "crates/mpi/"];
+const UNSAFE_CRATES: &[&str] =
+    &["crates/sys/", "crates/ring/", "crates/ofi/", "crates/mpi/", "crates/capi/"];
 
 /// Lines above an `unsafe` within which its reason must stand.
 const REASON_LINES: usize = 8;
