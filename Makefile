@@ -22,7 +22,7 @@ test: ## format, lints, all tests, models, documentation: some 11 minutes on 2 c
 
 test-mpi: ## MPI programs on Weft, the long form: stress, mpi4py's tests, deaths and cables
 	@scripts/setup.sh test mpi test-mpi
-	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-capi
 	@scripts/test-mpi.sh
 
 test-nic: ## Weft over the drivers of network cards, in machines that QEMU plays: some 6 minutes
@@ -38,9 +38,10 @@ bench: ## every figure with its target: the floor, then Weft beside TCP and both
 	@scripts/weft.sh compare --mpi --svg out/compare-mpi.svg
 	@scripts/weft.sh compare --halo --svg out/compare-halo.svg
 
-build: ## the `weft` command and the libraries for MPI programs, optimized, in target/release
+build: ## the `weft` command, the libraries for MPI programs and for C, optimized, in target/release
 	@scripts/setup.sh build
-	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-capi
+	@scripts/capi.sh "$$(dirname "$$(scripts/weft.sh --path)")"/{libweft_c.a,c}
 
 lint: ## formatting, clippy with warnings as errors, and the tidy rules
 	cargo fmt --all --check
@@ -71,9 +72,13 @@ clean: ## everything that was built; .venv too
 	cargo clean
 	rm -rf .venv out
 
-install: build ## `weft` into PREFIX/bin (/usr/local), what MPI programs need into PREFIX/lib/weft
+# libweft.so and its header are put together as they will lie, then copied there.
+install: build ## `weft` into PREFIX/bin (/usr/local), what C and MPI programs need into PREFIX/lib
 	install -Dm755 "$$(scripts/weft.sh --path)" $(DESTDIR)$(PREFIX)/bin/weft
 	install -Dm755 "$$(dirname "$$(scripts/weft.sh --path)")/libweft_fi.so" \
 		$(DESTDIR)$(PREFIX)/lib/weft/libweft-fi.so
 	install -Dm755 "$$(dirname "$$(scripts/weft.sh --path)")/libweft_mpi.so" \
 		$(DESTDIR)$(PREFIX)/lib/weft/libweft-mpi.so
+	@scripts/capi.sh "$$(dirname "$$(scripts/weft.sh --path)")/libweft_c.a" \
+		$(DESTDIR)$(PREFIX) $(PREFIX)
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || PATH=$$PATH:/sbin:/usr/sbin ldconfig

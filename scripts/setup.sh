@@ -25,6 +25,7 @@ missing_packages() {
     case " $* " in *" test "*)
         have tshark || echo tshark
         have fi_pingpong || echo libfabric-bin
+        have pkg-config || echo pkg-config
     esac
     case " $* " in *" arm "*)
         have qemu-aarch64 || echo qemu-user
@@ -39,6 +40,7 @@ missing_packages() {
     esac
     case " $* " in *" test-mpi "*)
         have fi_pingpong || echo libfabric-bin
+        have valgrind || echo valgrind
         have mpicc.openmpi || echo openmpi-bin libopenmpi-dev
         have gfortran || echo gfortran
         PATH=$PATH:/usr/sbin have slurmctld || echo slurmctld slurmd slurm-client munge

@@ -2,6 +2,7 @@
 //! networks to run them on.
 #![forbid(unsafe_code)]
 
+pub mod c;
 pub mod device_conformance;
 pub mod job;
 pub mod link_conformance;

@@ -3,6 +3,7 @@
 mod bad_frames;
 mod bad_input;
 mod bad_network;
+mod c;
 mod collectives;
 mod devices;
 mod fdtd;
