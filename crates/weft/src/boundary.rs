@@ -8,10 +8,11 @@
 //! [`Endpoint::idle`], and says by [`Endpoint::rest`] that it sleeps somewhere else. It keeps
 //! groups apart from their endpoint, as a [`Seat`], and waits in them in parts.
 //!
-//! One that waits in its calls, as programs do, keeps requests as numbers
-//! ([`Request::into_number`]), and gives memory by a promise to [`Endpoint::start_send`],
+//! One that waits in its calls, as programs do, may keep requests as numbers
+//! ([`Request::into_number`]); it gives memory by a promise to [`Endpoint::start_send`],
 //! [`Endpoint::start_receive`], [`Endpoint::start_put`], [`Endpoint::start_get`],
-//! [`Endpoint::start_atomic`] and [`Endpoint::register_buf`].
+//! [`Endpoint::start_atomic`] and [`Endpoint::register_buf`], and waits in parts by
+//! [`Endpoint::wait_for`], [`Endpoint::probe_for`] and [`Endpoint::flush_for`].
 //!
 //! [`Request::into_number`]: crate::endpoint::Request::into_number
 //! [`Endpoint::start_send`]: crate::endpoint::Endpoint::start_send
@@ -20,6 +21,9 @@
 //! [`Endpoint::start_get`]: crate::endpoint::Endpoint::start_get
 //! [`Endpoint::start_atomic`]: crate::endpoint::Endpoint::start_atomic
 //! [`Endpoint::register_buf`]: crate::endpoint::Endpoint::register_buf
+//! [`Endpoint::wait_for`]: crate::endpoint::Endpoint::wait_for
+//! [`Endpoint::probe_for`]: crate::endpoint::Endpoint::probe_for
+//! [`Endpoint::flush_for`]: crate::endpoint::Endpoint::flush_for
 //! [`Endpoint::signal_by`]: crate::endpoint::Endpoint::signal_by
 //! [`Endpoint::idle`]: crate::endpoint::Endpoint::idle
 //! [`Endpoint::rest`]: crate::endpoint::Endpoint::rest

@@ -261,7 +261,13 @@ impl Endpoint {
         ended.map_or(Ok(false), |result| result.map(|()| true))
     }
 
-    pub(crate) fn group_cast(&self, slot: usize, bytes: &[u8]) -> Result<(), Error> {
+    /// `false`: too many messages are under way, and the time is over.
+    pub(crate) fn group_cast(
+        &self,
+        slot: usize,
+        bytes: &[u8],
+        timeout_ns: Option<u64>,
+    ) -> Result<bool, Error> {
         if bytes.len() > MESSAGE_MAX {
             let len = bytes.len();
             let why = format!(
@@ -270,7 +276,7 @@ impl Endpoint {
             );
             return Err(Error::BadGroup { why });
         }
-        self.wait_group(|work, now_ns| {
+        let sent = self.station.wait(timeout_ns, |work, now_ns| {
             if let Some(why) = work.groups.outcast(slot) {
                 return Some(Err(why.clone()));
             }
@@ -282,19 +288,26 @@ impl Endpoint {
                 }
                 None => Some(Err(Error::NoRequest)),
             }
-        })
+        });
+        sent.map_or(Ok(false), |result| result.map(|()| true))
     }
 
-    pub(crate) fn group_deliver(&self, slot: usize, into: &mut Vec<u8>) -> Result<u32, Error> {
+    /// `None`: there was no message in this time.
+    pub(crate) fn group_deliver(
+        &self,
+        slot: usize,
+        into: &mut Vec<u8>,
+        timeout_ns: Option<u64>,
+    ) -> Result<Option<u32>, Error> {
         let mut waits = false;
-        let found = self.station.wait(None, |work, now_ns| {
+        let found = self.station.wait(timeout_ns, |work, now_ns| {
             let found = work.next_delivery(slot, into, now_ns).transpose();
             if found.is_none() && !std::mem::replace(&mut waits, true) {
                 work.ordered(slot, now_ns, |machine, out| machine.wait(out));
             }
             found
         });
-        found.expect("a wait without a limit ends with something")
+        found.transpose()
     }
 
     pub(crate) fn group_try_deliver(

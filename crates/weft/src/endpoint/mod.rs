@@ -389,13 +389,37 @@ impl Endpoint {
     /// # Errors
     /// [`Error::PeerDead`] when no such message can come any more.
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status, Error> {
-        let want = want(source.into(), tag.into(), Kind::TAGGED);
-        self.station
-            .wait(None, |work, now_ns| match probe(work, &want, now_ns) {
+        let found = self.probe_those(source.into(), tag.into(), None);
+        found.map(|found| found.expect("a wait without a limit ends with something"))
+    }
+
+    /// As [`Endpoint::probe`], for at most `timeout_ns`: `None` then. For boundaries, which wait in
+    /// parts.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::probe`].
+    pub fn probe_for(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+        timeout_ns: u64,
+    ) -> Result<Option<Status>, Error> {
+        self.probe_those(source.into(), tag.into(), Some(timeout_ns))
+    }
+
+    fn probe_those(
+        &self,
+        source: Source,
+        tag: Tag,
+        timeout_ns: Option<u64>,
+    ) -> Result<Option<Status>, Error> {
+        let want = want(source, tag, Kind::TAGGED);
+        let found =
+            self.station.wait(timeout_ns, |work, now_ns| match probe(work, &want, now_ns) {
                 Some(status) => Some(Ok(status)),
                 None => work.hopeless(&want).map(Err),
-            })
-            .expect("a wait without a limit ends with something")
+            });
+        found.transpose()
     }
 
     /// Takes the oldest message that fits out of the matching, if one has arrived.

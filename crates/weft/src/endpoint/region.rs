@@ -443,7 +443,7 @@ impl Endpoint {
     /// How the first operation since the last flush failed whose end nobody asked for. Others tell
     /// their own.
     pub fn flush(&self, peer: u32) -> Result<(), Error> {
-        self.flush_those(Some(PeerId(peer)))
+        self.flush_those(Some(PeerId(peer)), None).map(drop)
     }
 
     /// As [`Endpoint::flush`], for all peers.
@@ -451,19 +451,30 @@ impl Endpoint {
     /// # Errors
     /// As for [`Endpoint::flush`].
     pub fn flush_all(&self) -> Result<(), Error> {
-        self.flush_those(None)
+        self.flush_those(None, None).map(drop)
     }
 
-    fn flush_those(&self, peer: Option<PeerId>) -> Result<(), Error> {
+    /// As [`Endpoint::flush`] of `peer`, or of all, for at most `timeout_ns`. `false`: operations
+    /// are still under way. For boundaries, which wait in parts.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::flush`].
+    pub fn flush_for(&self, peer: Option<u32>, timeout_ns: u64) -> Result<bool, Error> {
+        self.flush_those(peer.map(PeerId), Some(timeout_ns))
+    }
+
+    fn flush_those(&self, peer: Option<PeerId>, timeout_ns: Option<u64>) -> Result<bool, Error> {
         // Those of other threads that come meanwhile are not waited for.
         let under_way = self.station.lock().ops.remote_of(peer);
-        self.wait_for_those(under_way);
+        if !self.wait_for_those(under_way, timeout_ns) {
+            return Ok(false);
+        }
         let unasked = &mut self.station.lock().ops.unasked;
         let failed = match peer {
             Some(peer) => unasked.remove(&peer),
             None => unasked.drain().min_by_key(|(peer, _)| peer.0).map(|(_, error)| error),
         };
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(true), Err)
     }
 
     /// Has what is started on regions of `peer` from now on be done after all that was started
@@ -471,12 +482,13 @@ impl Endpoint {
     /// which later operations could overtake; and not at all where there are none.
     pub fn fence(&self, peer: u32) {
         let under_way = self.station.lock().ops.fetched_by(PeerId(peer));
-        self.wait_for_those(under_way);
+        self.wait_for_those(under_way, None);
     }
 
-    /// Waits for operations, named by slot and generation; how they end is told elsewhere.
-    fn wait_for_those(&self, mut under_way: Vec<(u32, u32)>) {
-        let _ = self.station.wait_until(None, |work, now_ns| {
+    /// Waits for operations, named by slot and generation; how they end is told elsewhere. `false`:
+    /// the time is over.
+    fn wait_for_those(&self, mut under_way: Vec<(u32, u32)>, timeout_ns: Option<u64>) -> bool {
+        let over = self.station.wait_until(timeout_ns, |work, now_ns| {
             while let Some(&(slot, generation)) = under_way.last() {
                 if !is_finished(work, slot, generation, now_ns) {
                     return false;
@@ -485,6 +497,7 @@ impl Endpoint {
             }
             true
         });
+        over.is_some()
     }
 
     /// Where an operation goes, if the handle says that it can be done.

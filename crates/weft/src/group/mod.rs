@@ -289,7 +289,7 @@ impl Group<'_> {
     /// number if other members have found it gone; [`Error::BadGroup`] if it is
     /// too long.
     pub fn cast(&self, bytes: &[u8]) -> Result<(), Error> {
-        self.endpoint.group_cast(self.slot, bytes)
+        self.endpoint.group_cast(self.slot, bytes, None).map(drop)
     }
 
     /// The next message in the group's order; waits for it. All members deliver the same messages
@@ -314,7 +314,8 @@ impl Group<'_> {
     /// # Errors
     /// As for [`Group::deliver`].
     pub fn deliver_into(&self, into: &mut Vec<u8>) -> Result<u32, Error> {
-        self.endpoint.group_deliver(self.slot, into)
+        let sender = self.endpoint.group_deliver(self.slot, into, None)?;
+        Ok(sender.expect("a wait without a limit ends with something"))
     }
 
     /// As [`Group::deliver`], but `None` if there is none now; makes progress.

@@ -36,7 +36,7 @@ impl Seat {
     }
 
     /// Whether a broadcast of so many bytes goes by messages: all members answer alike.
-    pub(crate) fn broadcasts_by_messages(self, len: usize) -> bool {
+    pub fn broadcasts_by_messages(self, len: usize) -> bool {
         self.by_messages || self.shared && len > SHARED_DATAGRAMS_MAX
     }
 
@@ -156,5 +156,23 @@ impl Group<'_> {
     /// As for [`Group::broadcast`].
     pub fn broadcast_for(&self, broadcast: Broadcast, timeout_ns: u64) -> Result<bool, Error> {
         self.endpoint.group_broadcast_wait_for(self.slot, broadcast.number, timeout_ns)
+    }
+
+    /// As [`Group::cast`], waiting for at most `timeout_ns`. `false`: too many messages are still
+    /// under way, and nothing was sent.
+    ///
+    /// # Errors
+    /// As for [`Group::cast`].
+    pub fn cast_for(&self, bytes: &[u8], timeout_ns: u64) -> Result<bool, Error> {
+        self.endpoint.group_cast(self.slot, bytes, Some(timeout_ns))
+    }
+
+    /// As [`Group::deliver_into`], waiting for at most `timeout_ns`: `None` if there was no message
+    /// in this time.
+    ///
+    /// # Errors
+    /// As for [`Group::deliver`].
+    pub fn deliver_for(&self, into: &mut Vec<u8>, timeout_ns: u64) -> Result<Option<u32>, Error> {
+        self.endpoint.group_deliver(self.slot, into, Some(timeout_ns))
     }
 }
