@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-mpi test-nic bench build lint fmt doc fuzz loom miri arm clean install
+.PHONY: help demo test test-mpi test-nic bench build wheel lint fmt doc fuzz loom miri arm clean install
 
 PREFIX ?= /usr/local
 # Seconds for each harness of `make fuzz`.
@@ -42,6 +42,10 @@ build: ## the `weft` command, the libraries for MPI programs and for C, optimize
 	@scripts/setup.sh build
 	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-capi
 	@scripts/capi.sh "$$(dirname "$$(scripts/weft.sh --path)")"/{libweft_c.a,c}
+
+wheel: ## the Python package with the `weft` command and what MPI programs need, in out/
+	@scripts/setup.sh build
+	@mkdir -p out && python3 -m pip wheel --no-deps -w out .
 
 lint: ## formatting, clippy with warnings as errors, and the tidy rules
 	cargo fmt --all --check

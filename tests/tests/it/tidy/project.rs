@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weft-sim", &["weft-wire", "weft-proto", "weft-collective"]),
     ("weft-capi", &["weft-wire", "weft-sys", "weft"]),
     ("weft-mpi", &[]),
+    ("weft-py", &["weft-wire", "weft-sys", "weft"]),
     ("weft-ofi", &["weft-wire", "weft-proto", "weft-sys", "weft"]),
 ];
 

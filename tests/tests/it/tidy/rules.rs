@@ -6,9 +6,9 @@ const FILE_LINES: usize = 800;
 const FUNCTION_LINES: usize = 70;
 const COLUMNS: usize = 100;
 
-/// Crates that may hold `unsafe` code: what it is made of, and boundaries to C.
+/// Crates that may hold `unsafe` code: what it is made of, and boundaries to other languages.
 const UNSAFE_CRATES: &[&str] =
-    &["crates/sys/", "crates/ring/", "crates/ofi/", "crates/mpi/", "crates/capi/"];
+    &["crates/sys/", "crates/ring/", "crates/ofi/", "crates/mpi/", "crates/capi/", "crates/py/"];
 
 /// Lines above an `unsafe` within which its reason must stand.
 const REASON_LINES: usize = 8;

@@ -1,0 +1,341 @@
+//! The endpoint as Python has it: the library's behind a lock that only its closing takes for
+//! itself, and what must end before it: operations, regions and groups.
+
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use weft::boundary::Seat;
+use weft::endpoint::{Completion, Endpoint as Native, Request as NativeRequest};
+use weft::error::Error;
+
+use crate::error::Failure;
+use crate::fork::Born;
+use crate::job::Job;
+use crate::memory::Memory;
+use crate::message::Status;
+use crate::opened;
+use crate::region::Kept;
+use crate::request::{Operation, Request};
+use crate::wait::{Limit, apart};
+
+/// So long each operation that cannot be cancelled may take to end when the endpoint is closed.
+const CLOSE_NS: u64 = 1_000_000_000;
+/// From so many on, those that have ended are looked for.
+const OPERATIONS_KEPT: usize = 64;
+
+/// The memory of an operation: what it reads and what it fills.
+pub type Held = [Option<Memory>; 2];
+
+/// Tagged messages of any size, regions, collective operations: what the ranks of a job do with
+/// each other.
+///
+/// `Endpoint(job, channel=0)` opens a channel of a job with all its ranks: all must call it, with
+/// the same channel and in the same order. It is a context manager: closed, it takes what was
+/// started on it back, and tells the others that it has ended in good order.
+///
+/// Threads may share it. A call waits without holding the GIL, and Ctrl-C ends the wait.
+#[pyclass(frozen, weakref, module = "weft")]
+pub struct Endpoint {
+    live: RwLock<Option<Box<Native>>>,
+    /// The connection to the launcher lasts as long as the endpoint.
+    job: Mutex<Option<Py<Job>>>,
+    born: Born,
+    rank: u32,
+    size: u32,
+    operations: Mutex<Vec<Weak<Operation>>>,
+    /// Those that nobody holds a request for: they go on with their memory.
+    loose: Mutex<Vec<Arc<Operation>>>,
+    loose_count: AtomicUsize,
+    pub(crate) regions: Mutex<HashMap<u64, Kept>>,
+    pub(crate) seats: Mutex<Vec<Seat>>,
+    /// The group of all ranks, once there was a barrier.
+    pub(crate) everybody: Mutex<Option<Seat>>,
+}
+
+/// A lock that is as good after a panic as before.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[pymethods]
+impl Endpoint {
+    #[new]
+    #[pyo3(signature = (job, channel=0))]
+    fn new(py: Python<'_>, job: Py<Job>, channel: u16) -> Result<Py<Endpoint>, Failure> {
+        let native = job.get().open(py, channel)?;
+        let (rank, size) = (native.rank(), native.size());
+        let endpoint = Endpoint {
+            live: RwLock::new(Some(Box::new(native))),
+            job: Mutex::new(Some(job)),
+            born: Born::here("endpoint"),
+            rank,
+            size,
+            operations: Mutex::default(),
+            loose: Mutex::default(),
+            loose_count: AtomicUsize::new(0),
+            regions: Mutex::default(),
+            seats: Mutex::default(),
+            everybody: Mutex::default(),
+        };
+        Ok(opened(Bound::new(py, endpoint)?)?.unbind())
+    }
+
+    /// This process's number among its peers.
+    #[getter]
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many processes there are, this one included.
+    #[getter]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// What the devices and links have done so far, by name, and the lengths of the queues.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counters = py.detach(|| self.with(|endpoint| Ok(endpoint.counters())))?;
+        let all = PyDict::new(py);
+        for (name, count) in counters {
+            all.set_item(name, count)?;
+        }
+        Ok(all)
+    }
+
+    /// Closes it: what was started and has not ended is cancelled, regions are dropped and groups
+    /// left, and the others are told. Waits for other threads' calls to end, which end in `Closed`.
+    /// Nothing happens if it is closed already.
+    fn close(&self, py: Python<'_>) -> Result<(), Failure> {
+        self.born.check()?;
+        if let Some(ending) = self.end(py) {
+            let leavings = apart(py, move || Ok(ending.run()))?;
+            drop(leavings);
+        }
+        // The launcher is told goodbye, if this was the last endpoint.
+        let job = lock(&self.job).take();
+        drop(job);
+        Ok(())
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, PyAny>) -> Result<(), Failure> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<weft.Endpoint rank {} of {}>", self.rank, self.size)
+    }
+}
+
+/// How an operation began.
+enum Begun {
+    Ended(Result<Completion, Error>),
+    UnderWay(NativeRequest),
+}
+
+impl Endpoint {
+    /// # Errors
+    /// [`Failure::Forked`] in a forked child.
+    pub fn check_process(&self) -> Result<(), Failure> {
+        self.born.check()
+    }
+
+    /// Uses the library's endpoint. To be called without the GIL where `f` can wait, which must be
+    /// in slices: closing waits for it.
+    pub fn with<R>(&self, f: impl FnOnce(&Native) -> Result<R, Failure>) -> Result<R, Failure> {
+        self.born.check()?;
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        f(live.as_deref().ok_or(Failure::Closed { what: "endpoint" })?)
+    }
+
+    /// Starts an operation on `held`, and waits for its end. When the time is over, it is cancelled
+    /// if that is still possible; after a signal it goes on where it cannot be cancelled.
+    pub fn run(
+        &self,
+        py: Python<'_>,
+        held: Held,
+        limit: Limit,
+        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure> + Send,
+    ) -> Result<Option<Completion>, Failure> {
+        // After a panic nobody knows whether the memory is still used.
+        let held = ManuallyDrop::new(held);
+        self.collect(py);
+        let first_ns = limit.first_ns();
+        let begun = py.detach(|| {
+            self.with(|endpoint| {
+                Ok(start(endpoint)?.map(|request| match endpoint.wait_for(request, first_ns) {
+                    Ok(result) => Begun::Ended(result),
+                    Err(request) => Begun::UnderWay(request),
+                }))
+            })
+        });
+        let held = ManuallyDrop::into_inner(held);
+        match begun? {
+            None => Ok(None),
+            Some(Begun::Ended(result)) => Ok(Some(result?)),
+            Some(Begun::UnderWay(request)) => {
+                self.wait_on(py, Operation::new(request, held), limit).map(Some)
+            }
+        }
+    }
+
+    /// The rest of [`Endpoint::run`].
+    fn wait_on(
+        &self,
+        py: Python<'_>,
+        operation: Operation,
+        mut limit: Limit,
+    ) -> Result<Completion, Failure> {
+        let operation = Arc::new(operation);
+        // Closing takes it back.
+        self.note(&operation);
+        loop {
+            if let Err(signal) = py.check_signals() {
+                let cancelled = py.detach(|| self.with(|endpoint| operation.cancel(endpoint)));
+                if !matches!(cancelled, Ok(true)) {
+                    self.let_loose(operation);
+                }
+                return Err(signal.into());
+            }
+            let Some(slice_ns) = limit.slice_ns() else {
+                if py.detach(|| self.with(|endpoint| operation.cancel(endpoint)))? {
+                    return Err(limit.over());
+                }
+                // It has been matched, or cannot be cancelled: its end is near, and is told.
+                limit = Limit::NONE;
+                continue;
+            };
+            match py.detach(|| self.with(|endpoint| operation.wait(endpoint, slice_ns))) {
+                Ok(Some(result)) => return Ok(result?),
+                Ok(None) => {}
+                Err(closed) => {
+                    self.let_loose(operation);
+                    return Err(closed);
+                }
+            }
+        }
+    }
+
+    fn note(&self, operation: &Arc<Operation>) {
+        let mut operations = lock(&self.operations);
+        if operations.len() >= OPERATIONS_KEPT && operations.len() == operations.capacity() {
+            operations.retain(|operation| operation.strong_count() > 0);
+        }
+        operations.push(Arc::downgrade(operation));
+    }
+
+    /// Starts an operation on `held` that goes on; `at_once` is its status if it ends at once.
+    pub fn start(
+        slf: &Bound<'_, Endpoint>,
+        held: Held,
+        at_once: Status,
+        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure> + Send,
+    ) -> Result<Request, Failure> {
+        let (py, endpoint) = (slf.py(), slf.get());
+        let held = ManuallyDrop::new(held);
+        endpoint.collect(py);
+        let started = py.detach(|| endpoint.with(start));
+        let held = ManuallyDrop::into_inner(held);
+        let operation = Arc::new(match started? {
+            Some(request) => Operation::new(request, held),
+            None => Operation::ended(at_once),
+        });
+        endpoint.note(&operation);
+        Ok(Request::new(slf.clone().unbind(), operation))
+    }
+
+    /// Keeps an operation that nobody asks for any more, until it has ended.
+    pub fn let_loose(&self, operation: Arc<Operation>) {
+        if operation.has_ended() {
+            return;
+        }
+        let mut loose = lock(&self.loose);
+        loose.push(operation);
+        self.loose_count.store(loose.len(), Ordering::Relaxed);
+    }
+
+    /// Gives the memory of such operations back that have ended.
+    fn collect(&self, py: Python<'_>) {
+        if self.loose_count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let all = std::mem::take(&mut *lock(&self.loose));
+        let left = py.detach(|| {
+            let (ended, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|operation| {
+                matches!(self.with(|endpoint| operation.wait(endpoint, 0)), Ok(Some(_)))
+            });
+            drop(ended);
+            left
+        });
+        let mut loose = lock(&self.loose);
+        loose.extend(left);
+        self.loose_count.store(loose.len(), Ordering::Relaxed);
+    }
+
+    /// Takes the library's endpoint away, once nobody uses it, with all that hangs on it.
+    fn end(&self, py: Python<'_>) -> Option<Ending> {
+        let native =
+            py.detach(|| self.live.write().unwrap_or_else(PoisonError::into_inner).take())?;
+        let mut operations = std::mem::take(&mut *lock(&self.loose));
+        let started = std::mem::take(&mut *lock(&self.operations));
+        operations.extend(started.iter().filter_map(Weak::upgrade));
+        let mut seats = std::mem::take(&mut *lock(&self.seats));
+        seats.extend(lock(&self.everybody).take());
+        let regions = std::mem::take(&mut *lock(&self.regions)).into_values().collect();
+        Some(Ending { operations, seats, regions, native })
+    }
+}
+
+/// An endpoint that nobody uses any more, and what must end before it. (Fields are dropped in this
+/// order.)
+struct Ending {
+    operations: Vec<Arc<Operation>>,
+    seats: Vec<Seat>,
+    regions: Vec<Kept>,
+    native: Box<Native>,
+}
+
+impl Ending {
+    /// Ends all of it. Gives the operations, whose memory is free where they have ended.
+    fn run(self) -> Vec<Arc<Operation>> {
+        let Ending { operations, seats, regions, native } = self;
+        for operation in &operations {
+            // What cannot be cancelled ends by itself, or its peer is in trouble.
+            if !matches!(operation.cancel(&native), Ok(true)) {
+                let _ = operation.wait(&native, CLOSE_NS);
+            }
+        }
+        for seat in seats {
+            drop(seat.on(&native));
+        }
+        drop(regions);
+        drop(native);
+        for operation in &operations {
+            operation.forsake();
+        }
+        operations
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let elsewhere = self.born.is_elsewhere();
+        let _ = Python::try_attach(|py| {
+            let Some(ending) = self.end(py) else { return };
+            if elsewhere {
+                // It is the parent's, whose threads are not here.
+                std::mem::forget(ending);
+            } else {
+                drop(py.detach(|| ending.run()));
+            }
+        });
+    }
+}

@@ -1,0 +1,259 @@
+"""What ends a wait, and what outlives it: dead peers, signals, threads, forks. Two ranks, one role
+at a time: weft run -n 2 --keep-going -- python ends.py ROLE
+
+Each rank that is to live prints `rank N ended well`."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import weft
+from calls import raises
+
+#: Far longer than anything here takes.
+LIMIT_S = 120
+
+
+def killed(ep):
+    """Rank 1 is killed: whatever rank 0 waits for ends in an error that names it."""
+    dead = weft.PeerDead
+    if ep.rank == 1:
+        with ep.region(1 << 20) as region:
+            ep.send(0, 1, region.handle.to_bytes())
+            ep.recv(0, 2, bytearray(1))
+            os.kill(os.getpid(), signal.SIGKILL)
+    handle = bytearray(weft.HANDLE_LEN)
+    ep.recv(1, 1, handle)
+    there = weft.RegionHandle.from_bytes(handle)
+    region, group = ep.region(64), weft.Group(ep)
+    into = bytearray(1 << 20)
+    waiting = [ep.irecv(1, 3, into), ep.irecv(weft.ANY, weft.ANY, bytearray(9))]
+    ep.isend(1, 4, bytes(1 << 22))
+    ep.send(1, 2, b"!")
+    assert raises(dead, "is gone", ep.recv, 1, 5, into, timeout_s=LIMIT_S).peer == 1
+    for request in waiting:
+        raises(dead, "rank 1", request.wait, timeout_s=LIMIT_S)
+    raises(dead, "rank 1", ep.wait_all, waiting)
+    raises(dead, "rank 1", ep.probe, 1, 5, timeout_s=LIMIT_S)
+    raises(dead, "rank 1", ep.send, 1, 5, bytes(1 << 22))
+    raises(dead, "rank 1", ep.put, there, 0, into)
+    raises(dead, "rank 1", ep.get, there, 0, into)
+    raises(dead, "rank 1", ep.fetch_add, there, 0, 1)
+    raises(dead, "rank 1", ep.allreduce, weft.AtomicOp.Sum, into)
+    raises(dead, "rank 1", ep.barrier)
+    raises(dead, "rank 1", group.barrier)
+    raises(dead, "rank 1", group.broadcast, 1, into)
+    raises(dead, "rank 1", group.deliver)
+    raises(dead, "rank 1", region.wait_notice)
+    raises(ConnectionError, "is gone", ep.recv, 1, 5, into)
+
+
+def closed(ep):
+    """Rank 1 ends in good order."""
+    if ep.rank == 1:
+        ep.send(0, 1, b"bye")
+        return
+    raises(weft.PeerClosed, "in good order", ep.recv, 1, 2, bytearray(1))
+    assert ep.recv(1, 1, bytearray(3)).len == 3
+
+
+def left_open(ep):
+    """Rank 1 closes nothing: the interpreter's end does."""
+    closed(ep)
+
+
+def left_by_an_error(ep):
+    """Nor when it ends with an exception; what it had started is taken back."""
+    if ep.rank == 1:
+        ep.irecv(0, 77, bytearray(100))
+        sys.excepthook = lambda *_: print("rank 1 ended well", flush=True)
+        raise RuntimeError("as meant")
+    closed_or_dead = (weft.PeerClosed, weft.PeerDead)
+    raises(closed_or_dead, "rank 1", ep.recv, 1, 2, bytearray(1))
+
+
+def interrupted(ep):
+    """Ctrl-C ends every wait, and what was waited for leaves no trace."""
+    if ep.rank == 1:
+        ep.recv(0, 1, bytearray(1))
+        return
+    region, group = ep.region(64), weft.Group(ep, [0, 1])
+    into, long = bytearray(1 << 22), bytes(1 << 22)
+    request = ep.irecv(1, 9, into)
+    waits = [
+        lambda: ep.recv(1, 9, bytearray(1)),
+        lambda: ep.recv(1, 9, bytearray(1), timeout_s=LIMIT_S),
+        lambda: request.wait(),
+        lambda: ep.wait_all([request]),
+        lambda: ep.probe(1, 9),
+        lambda: ep.send(1, 8, long),
+        lambda: region.wait_notice(),
+        lambda: group.deliver(),
+        lambda: group.barrier(),
+        lambda: group.wait(),
+        lambda: group.broadcast(1, bytearray(100)),
+        lambda: ep.allreduce(weft.AtomicOp.Sum, bytearray(100)),
+        lambda: ep.barrier(),
+    ]
+    for number, wait in enumerate(waits):
+        calls = interrupt_soon()
+        try:
+            wait()
+        except KeyboardInterrupt:
+            calls.join()
+            continue
+        raise AssertionError(f"wait {number} was not interrupted")
+    assert request.cancel()
+    into.append(1)
+    ep.send(1, 1, b"!")
+
+
+def interrupt_soon():
+    """Sends this process SIGINT from a thread, which runs although the main thread waits."""
+
+    def run():
+        time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def threads(ep):
+    """Two threads use one endpoint; others run while one waits."""
+    other, rounds = 1 - ep.rank, 300
+    failed = []
+
+    def talk(tag):
+        try:
+            for n in range(rounds):
+                size = 1 << (n % 18)
+                request = ep.isend(other, tag, bytes([n % 256]) * size)
+                into = bytearray(size)
+                assert ep.recv(other, tag, into).len == size
+                assert into == bytes([n % 256]) * size
+                request.wait()
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    talkers = [threading.Thread(target=talk, args=(tag,)) for tag in (1, 2, 3)]
+    for talker in talkers:
+        talker.start()
+    for talker in talkers:
+        talker.join()
+    assert not failed, failed
+    one_request(ep, other)
+
+
+def one_request(ep, other):
+    request = ep.irecv(other, 9, bytearray(1))
+    ends = []
+
+    def wait():
+        try:
+            ends.append(request.wait())
+        except weft.Error as error:
+            ends.append(error)
+
+    waiters = [threading.Thread(target=wait) for _ in range(2)]
+    for waiter in waiters:
+        waiter.start()
+    # One is told at once that the other waits.
+    while not ends:
+        time.sleep(0.01)
+    assert "another thread waits" in str(ends[0]), ends
+    ep.barrier()
+    ep.send(other, 9, b"!")
+    for waiter in waiters:
+        waiter.join()
+    assert ends[1].len == 1, ends
+
+
+def closed_by_another_thread(ep):
+    """Closing ends the waits of other threads."""
+    ends = []
+
+    def wait():
+        try:
+            ep.recv(1 - ep.rank, 9, bytearray(1))
+        except weft.Error as error:
+            ends.append(error)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    request = ep.irecv(1 - ep.rank, 10, into := bytearray(1))
+    ep.barrier()
+    time.sleep(0.05)
+    ep.close()
+    waiter.join()
+    assert isinstance(ends[0], (weft.Closed, weft.Cancelled, weft.PeerClosed)), ends
+    raises(weft.Error, "", request.wait)
+    into.append(1)
+    raises(weft.Closed, "closed", ep.send, 0, 1, b"1")
+
+
+def forked(ep):
+    """A child that is forked off is told, does no harm, and ends."""
+    other = 1 - ep.rank
+    region, group = ep.region(64), weft.Group(ep)
+    request = ep.irecv(other, 1, bytearray(1))
+    child = os.fork()
+    if child == 0:
+        for call in (
+            lambda: ep.send(other, 1, b"1"),
+            lambda: ep.recv(other, 1, bytearray(1)),
+            lambda: ep.barrier(),
+            lambda: request.wait(),
+            lambda: request.cancel(),
+            lambda: group.barrier(),
+            lambda: region.wait_notice(),
+            lambda: region.close(),
+            lambda: ep.close(),
+            lambda: weft.Endpoint(JOB),
+            lambda: JOB.close(),
+        ):
+            raises(weft.Forked, "forked child", call)
+        # As any child may end: with all that an interpreter's end does.
+        sys.exit(3)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 3, status
+    ep.barrier()
+    ep.send(other, 1, b"!")
+    assert request.wait().len == 1
+    ep.barrier()
+
+
+ROLES = {
+    role.__name__: role
+    for role in (
+        killed,
+        closed,
+        left_open,
+        left_by_an_error,
+        interrupted,
+        threads,
+        closed_by_another_thread,
+        forked,
+    )
+}
+JOB = None
+
+
+def main():
+    global JOB
+    role = ROLES[sys.argv[1]]
+    JOB = weft.Job.from_env()
+    endpoint = weft.Endpoint(JOB)
+    role(endpoint)
+    if role not in (left_open, left_by_an_error):
+        endpoint.close()
+        JOB.close()
+    print(f"rank {JOB.rank} ended well", flush=True)
+
+
+if __name__ == "__main__":
+    main()

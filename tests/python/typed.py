@@ -1,0 +1,23 @@
+"""What type checkers must understand of the package: it is not run."""
+
+import weft
+
+
+def talk(endpoint: weft.Endpoint) -> int:
+    request: weft.Request = endpoint.isend(1, 7, b"hello")
+    status: weft.Status = endpoint.recv(weft.ANY, weft.Tag(7, ignore=1), bytearray(5), timeout_s=1)
+    endpoint.allreduce(weft.AtomicOp.Sum, bytearray(8))
+    with endpoint.region(100) as region, weft.Group(endpoint, [0, 1]) as group:
+        handle: weft.RegionHandle = region.handle
+        endpoint.put_with(handle, 0, memoryview(b"1"), 5)
+        sender, data = group.deliver()
+        notice: weft.Notice = region.wait_notice()
+    return request.wait().len + status.source + sender + len(data) + notice.len
+
+
+def join() -> weft.Endpoint:
+    try:
+        return weft.Endpoint(weft.Job.from_env())
+    except weft.PeerDead as error:
+        print(error.peer)
+        raise
