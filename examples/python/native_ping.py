@@ -4,6 +4,7 @@ weft run -n 2 [--lab nodes=2] -- python native_ping.py [BYTES [TIMES]]
 Rank 0 prints one JSON object: how long there and back takes (us), and what that makes one way."""
 
 import json
+import os
 import sys
 import time
 
@@ -11,27 +12,31 @@ import weft
 
 size = int(sys.argv[1]) if len(sys.argv) > 1 else 8
 times = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
+if times < 10:
+    sys.exit("native_ping.py: at least 10 times")
 TAG = 1
 
 with weft.Endpoint(weft.Job.from_env()) as endpoint:
     if endpoint.size != 2:
         sys.exit("native_ping.py is for two ranks: weft run -n 2 -- python native_ping.py")
+    # Each rank on a processor of its own, as `weft bench lat` has them.
+    processors = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {processors[endpoint.rank % len(processors)]})
     peer = 1 - endpoint.rank
     data, into = bytearray(size), bytearray(size)
-    trips_us = []
-    # The first ones find their way, and are not counted.
-    for trip in range(-times // 10, times):
-        begun = time.perf_counter_ns()
+    clock, ends_ns = time.perf_counter_ns, []
+    # The first trips find their way, and are not counted.
+    for _ in range(times // 10 + times):
         if endpoint.rank == 0:
             endpoint.send(peer, TAG, data)
             endpoint.recv(peer, TAG, into)
+            ends_ns.append(clock())
         else:
             endpoint.recv(peer, TAG, into)
             endpoint.send(peer, TAG, data)
-        if trip >= 0:
-            trips_us.append((time.perf_counter_ns() - begun) / 1000)
     if endpoint.rank == 0:
-        trips_us.sort()
+        ends_ns = ends_ns[-times - 1 :]
+        trips_us = sorted((end - begun) / 1000 for begun, end in zip(ends_ns, ends_ns[1:]))
         half = trips_us[len(trips_us) // 2]
         print(
             json.dumps(

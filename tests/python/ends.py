@@ -201,6 +201,9 @@ def forked(ep):
     other = 1 - ep.rank
     region, group = ep.region(64), weft.Group(ep)
     request = ep.irecv(other, 1, bytearray(1))
+    # A thread waits meanwhile, and is not there in the child.
+    waiter = threading.Thread(target=ep.recv, args=(other, 2, bytearray(1)))
+    waiter.start()
     child = os.fork()
     if child == 0:
         for call in (
@@ -224,6 +227,8 @@ def forked(ep):
     ep.barrier()
     ep.send(other, 1, b"!")
     assert request.wait().len == 1
+    ep.send(other, 2, b"!")
+    waiter.join()
     ep.barrier()
 
 

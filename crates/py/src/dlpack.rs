@@ -1,5 +1,5 @@
-//! Tensors of other libraries, by DLPack (its structures: dmlc/dlpack, `dlpack.h`). The capsule that
-//! an object gives is kept, and with it the memory: whoever made it frees it with the capsule.
+//! Tensors of other libraries, by DLPack (its structures: dmlc/dlpack, `dlpack.h`). The capsule
+//! that an object gives is kept, and with it the memory: whoever made it frees it with the capsule.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;

@@ -10,7 +10,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use weft::boundary::Seat;
 use weft::endpoint::{Completion, Endpoint as Native, Request as NativeRequest};
-use weft::error::Error;
 
 use crate::error::Failure;
 use crate::fork::Born;
@@ -40,7 +39,8 @@ pub type Held = [Option<Memory>; 2];
 /// Threads may share it. A call waits without holding the GIL, and Ctrl-C ends the wait.
 #[pyclass(frozen, weakref, module = "weft")]
 pub struct Endpoint {
-    live: RwLock<Option<Box<Native>>>,
+    /// In a forked child it must not be dropped, nor must its regions: they are the parent's.
+    live: RwLock<Option<ManuallyDrop<Box<Native>>>>,
     /// The connection to the launcher lasts as long as the endpoint.
     job: Mutex<Option<Py<Job>>>,
     born: Born,
@@ -50,7 +50,7 @@ pub struct Endpoint {
     /// Those that nobody holds a request for: they go on with their memory.
     loose: Mutex<Vec<Arc<Operation>>>,
     loose_count: AtomicUsize,
-    pub(crate) regions: Mutex<HashMap<u64, Kept>>,
+    pub(crate) regions: Mutex<HashMap<u64, ManuallyDrop<Kept>>>,
     pub(crate) seats: Mutex<Vec<Seat>>,
     /// The group of all ranks, once there was a barrier.
     pub(crate) everybody: Mutex<Option<Seat>>,
@@ -69,7 +69,7 @@ impl Endpoint {
         let native = job.get().open(py, channel)?;
         let (rank, size) = (native.rank(), native.size());
         let endpoint = Endpoint {
-            live: RwLock::new(Some(Box::new(native))),
+            live: RwLock::new(Some(ManuallyDrop::new(Box::new(native)))),
             job: Mutex::new(Some(job)),
             born: Born::here("endpoint"),
             rank,
@@ -135,12 +135,6 @@ impl Endpoint {
     }
 }
 
-/// How an operation began.
-enum Begun {
-    Ended(Result<Completion, Error>),
-    UnderWay(NativeRequest),
-}
-
 impl Endpoint {
     /// # Errors
     /// [`Failure::Forked`] in a forked child.
@@ -149,11 +143,12 @@ impl Endpoint {
     }
 
     /// Uses the library's endpoint. To be called without the GIL where `f` can wait, which must be
-    /// in slices: closing waits for it.
+    /// in slices: closing waits for it. `f` must not ask for the GIL: whoever has it may wait here
+    /// for the closing thread.
     pub fn with<R>(&self, f: impl FnOnce(&Native) -> Result<R, Failure>) -> Result<R, Failure> {
         self.born.check()?;
         let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-        f(live.as_deref().ok_or(Failure::Closed { what: "endpoint" })?)
+        f(live.as_ref().ok_or(Failure::Closed { what: "endpoint" })?)
     }
 
     /// Starts an operation on `held`, and waits for its end. When the time is over, it is cancelled
@@ -163,27 +158,31 @@ impl Endpoint {
         py: Python<'_>,
         held: Held,
         limit: Limit,
-        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure> + Send,
+        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure>,
     ) -> Result<Option<Completion>, Failure> {
         // After a panic nobody knows whether the memory is still used.
         let held = ManuallyDrop::new(held);
         self.collect(py);
-        let first_ns = limit.first_ns();
-        let begun = py.detach(|| {
-            self.with(|endpoint| {
-                Ok(start(endpoint)?.map(|request| match endpoint.wait_for(request, first_ns) {
-                    Ok(result) => Begun::Ended(result),
-                    Err(request) => Begun::UnderWay(request),
-                }))
-            })
-        });
-        let held = ManuallyDrop::into_inner(held);
-        match begun? {
-            None => Ok(None),
-            Some(Begun::Ended(result)) => Ok(Some(result?)),
-            Some(Begun::UnderWay(request)) => {
-                self.wait_on(py, Operation::new(request, held), limit).map(Some)
+        // To start something is no wait: to give the GIL away for it costs a fifth of a message's
+        // way, and whoever holds the endpoint's lock meanwhile does not ask for the GIL.
+        let started = self.with(start);
+        let waited = match started {
+            Ok(Some(request)) => {
+                let slice_ns = limit.first_ns();
+                py.detach(|| self.with(|endpoint| Ok(endpoint.wait_for(request, slice_ns))))
             }
+            not_started => {
+                drop(ManuallyDrop::into_inner(held));
+                return not_started.map(|_| None);
+            }
+        };
+        // An endpoint that was closed since the start does not say how the operation ended, so its
+        // memory is never given back.
+        let waited = waited?;
+        let held = ManuallyDrop::into_inner(held);
+        match waited {
+            Ok(result) => Ok(Some(result?)),
+            Err(request) => self.wait_on(py, Operation::new(request, held), limit).map(Some),
         }
     }
 
@@ -200,6 +199,7 @@ impl Endpoint {
         loop {
             if let Err(signal) = py.check_signals() {
                 let cancelled = py.detach(|| self.with(|endpoint| operation.cancel(endpoint)));
+                operation.settle();
                 if !matches!(cancelled, Ok(true)) {
                     self.let_loose(operation);
                 }
@@ -207,6 +207,7 @@ impl Endpoint {
             }
             let Some(slice_ns) = limit.slice_ns() else {
                 if py.detach(|| self.with(|endpoint| operation.cancel(endpoint)))? {
+                    operation.settle();
                     return Err(limit.over());
                 }
                 // It has been matched, or cannot be cancelled: its end is near, and is told.
@@ -214,7 +215,10 @@ impl Endpoint {
                 continue;
             };
             match py.detach(|| self.with(|endpoint| operation.wait(endpoint, slice_ns))) {
-                Ok(Some(result)) => return Ok(result?),
+                Ok(Some(result)) => {
+                    operation.settle();
+                    return Ok(result?);
+                }
                 Ok(None) => {}
                 Err(closed) => {
                     self.let_loose(operation);
@@ -237,12 +241,12 @@ impl Endpoint {
         slf: &Bound<'_, Endpoint>,
         held: Held,
         at_once: Status,
-        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure> + Send,
+        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure>,
     ) -> Result<Request, Failure> {
         let (py, endpoint) = (slf.py(), slf.get());
         let held = ManuallyDrop::new(held);
         endpoint.collect(py);
-        let started = py.detach(|| endpoint.with(start));
+        let started = endpoint.with(start);
         let held = ManuallyDrop::into_inner(held);
         let operation = Arc::new(match started? {
             Some(request) => Operation::new(request, held),
@@ -268,13 +272,12 @@ impl Endpoint {
             return;
         }
         let all = std::mem::take(&mut *lock(&self.loose));
-        let left = py.detach(|| {
-            let (ended, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|operation| {
+        let (ended, left) = py.detach(|| {
+            all.into_iter().partition::<Vec<_>, _>(|operation| {
                 matches!(self.with(|endpoint| operation.wait(endpoint, 0)), Ok(Some(_)))
-            });
-            drop(ended);
-            left
+            })
         });
+        ended.iter().for_each(|operation| operation.settle());
         let mut loose = lock(&self.loose);
         loose.extend(left);
         self.loose_count.store(loose.len(), Ordering::Relaxed);
@@ -289,8 +292,9 @@ impl Endpoint {
         operations.extend(started.iter().filter_map(Weak::upgrade));
         let mut seats = std::mem::take(&mut *lock(&self.seats));
         seats.extend(lock(&self.everybody).take());
-        let regions = std::mem::take(&mut *lock(&self.regions)).into_values().collect();
-        Some(Ending { operations, seats, regions, native })
+        let regions = std::mem::take(&mut *lock(&self.regions)).into_values();
+        let regions = regions.map(ManuallyDrop::into_inner).collect();
+        Some(Ending { operations, seats, regions, native: ManuallyDrop::into_inner(native) })
     }
 }
 
@@ -319,6 +323,7 @@ impl Ending {
         drop(regions);
         drop(native);
         for operation in &operations {
+            operation.settle();
             operation.forsake();
         }
         operations
@@ -327,13 +332,12 @@ impl Ending {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        let elsewhere = self.born.is_elsewhere();
+        // A child must not even look: a thread of the parent's may have had a lock as it was made.
+        if self.born.is_elsewhere() {
+            return;
+        }
         let _ = Python::try_attach(|py| {
-            let Some(ending) = self.end(py) else { return };
-            if elsewhere {
-                // It is the parent's, whose threads are not here.
-                std::mem::forget(ending);
-            } else {
+            if let Some(ending) = self.end(py) {
                 drop(py.detach(|| ending.run()));
             }
         });

@@ -232,8 +232,9 @@ impl Group {
 
     /// Leaves the group: the others are told, and their barriers with it raise `PeerClosed`.
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
-        let Some(seat) = lock(&self.seat).take() else { return Ok(()) };
         let endpoint = self.endpoint.get();
+        endpoint.check_process()?;
+        let Some(seat) = lock(&self.seat).take() else { return Ok(()) };
         lock(&endpoint.seats).retain(|other| *other != seat);
         self.with(py, |native| {
             drop(seat.on(native));

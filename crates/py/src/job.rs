@@ -1,5 +1,6 @@
 //! This process's place in its job.
 
+use std::mem::ManuallyDrop;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -18,7 +19,8 @@ use crate::wait::apart;
 /// A process has one. Closing it says goodbye to the launcher; close the endpoints first.
 #[pyclass(frozen, weakref, module = "weft")]
 pub struct Job {
-    job: Mutex<Option<NativeJob>>,
+    /// In a forked child it must not be dropped: the connection is the parent's.
+    job: Mutex<Option<ManuallyDrop<NativeJob>>>,
     born: Born,
     rank: u32,
     size: u32,
@@ -96,7 +98,7 @@ impl Job {
     fn of(py: Python<'_>, job: NativeJob) -> Result<Bound<'_, Job>, Failure> {
         let (rank, size, service) = (job.rank(), job.size(), job.service());
         let born = Born::here("job");
-        let job = Job { job: Mutex::new(Some(job)), born, rank, size, service };
+        let job = Job { job: Mutex::new(Some(ManuallyDrop::new(job))), born, rank, size, service };
         Ok(opened(Bound::new(py, job)?)?)
     }
 
@@ -121,20 +123,19 @@ impl Job {
             let result = f(&mut job);
             Ok((job, result))
         })?;
-        *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job);
+        *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(ManuallyDrop::new(job));
         result
     }
 
     fn take(&self) -> Option<NativeJob> {
-        self.job.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.job.lock().unwrap_or_else(PoisonError::into_inner).take().map(ManuallyDrop::into_inner)
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if self.born.is_elsewhere() {
-            // The connection is the parent's: nothing is said on it.
-            std::mem::forget(self.take());
+        if !self.born.is_elsewhere() {
+            drop(self.take());
         }
     }
 }

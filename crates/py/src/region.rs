@@ -1,6 +1,7 @@
 //! Regions: memory that peers read, write and change by themselves.
 
 use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -48,7 +49,8 @@ impl RegionHandle {
     }
 
     /// The handle as bytes, the same on every machine.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+    #[pyo3(name = "to_bytes")]
+    fn bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.handle.to_bytes())
     }
 
@@ -72,7 +74,7 @@ impl RegionHandle {
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = slf.get().to_bytes(slf.py());
+        let bytes = slf.get().bytes(slf.py());
         Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
     }
 
@@ -183,13 +185,10 @@ impl Region {
     /// Drops the region: no byte of it is read or written for peers afterwards.
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
         let endpoint = self.endpoint.get();
+        endpoint.check_process()?;
         let Some(kept) = lock(&endpoint.regions).remove(&self.number) else { return Ok(()) };
-        if let Err(elsewhere) = endpoint.check_process() {
-            std::mem::forget(kept);
-            return Err(elsewhere);
-        }
         py.detach(|| {
-            let Kept { mut region, _memory: memory } = kept;
+            let Kept { mut region, _memory: memory } = ManuallyDrop::into_inner(kept);
             // Other threads are at most a slice long in it.
             while let Err(used) = Arc::try_unwrap(region) {
                 region = used;
@@ -262,7 +261,7 @@ fn started(
     offset: u64,
     memory: &Memory,
     value: Option<u64>,
-) -> impl FnOnce(&Native) -> Result<Option<weft::endpoint::Request>, Failure> + Send + use<> {
+) -> impl FnOnce(&Native) -> Result<Option<weft::endpoint::Request>, Failure> + use<> {
     let (handle, buf) = (to.handle, memory.buf());
     move |endpoint: &Native| Ok(Some(endpoint.start_put(&handle, offset, &buf, value)?))
 }
@@ -271,7 +270,7 @@ fn fetched(
     from: &RegionHandle,
     offset: u64,
     memory: &Memory,
-) -> impl FnOnce(&Native) -> Result<Option<weft::endpoint::Request>, Failure> + Send + use<> {
+) -> impl FnOnce(&Native) -> Result<Option<weft::endpoint::Request>, Failure> + use<> {
     let (handle, buf) = (from.handle, memory.buf());
     move |endpoint: &Native| Ok(Some(endpoint.start_get(&handle, offset, buf)?))
 }
@@ -293,7 +292,7 @@ impl Endpoint {
             // endpoint cannot be closed; closing empties `regions` before it drops the endpoint.
             let region: NativeRegion<'static> = unsafe { std::mem::transmute(region) };
             let handle = region.handle();
-            let kept = Kept { region: Arc::new(region), _memory: memory };
+            let kept = ManuallyDrop::new(Kept { region: Arc::new(region), _memory: memory });
             lock(&endpoint.regions).insert(number, kept);
             Ok((number, handle))
         })

@@ -89,7 +89,6 @@ impl Operation {
             Err(error) => Err(error.clone()),
         };
         *lock(&self.state) = State::Ended(told);
-        self.give_back();
     }
 
     /// How it ended, if it has.
@@ -100,15 +99,19 @@ impl Operation {
         }
     }
 
-    /// Whether it has ended, and given its memory back.
+    /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         matches!(*lock(&self.state), State::Ended(_))
     }
 
-    /// The memory is its owner's again.
-    fn give_back(&self) {
-        // Taken out first: to drop it takes the GIL, for which nobody must wait with a lock.
-        let held = std::mem::replace(&mut **lock(&self.held), [None, None]);
+    /// Gives the memory back to its owner, if the operation has ended. Not to be called within
+    /// [`Endpoint::with`], for it takes the GIL.
+    pub fn settle(&self) {
+        if !self.has_ended() {
+            return;
+        }
+        // Taken out first: nobody must wait for the GIL with a lock.
+        let held = std::mem::take(&mut **lock(&self.held));
         drop(held);
     }
 
@@ -143,6 +146,7 @@ impl Request {
         }
         let endpoint = self.endpoint.get();
         py.detach(|| endpoint.with(|native| self.operation.wait(native, 0)))?;
+        self.operation.settle();
         match self.operation.result() {
             Some(result) => Ok(Some(result?)),
             None => Ok(None),
@@ -163,7 +167,9 @@ impl Request {
             return Ok(false);
         }
         let endpoint = self.endpoint.get();
-        py.detach(|| endpoint.with(|native| self.operation.cancel(native)))
+        let cancelled = py.detach(|| endpoint.with(|native| self.operation.cancel(native)));
+        self.operation.settle();
+        cancelled
     }
 
     fn __repr__(&self) -> String {
@@ -192,12 +198,15 @@ impl Request {
                 Ok(self.operation.result())
             })?,
         };
+        self.operation.settle();
         Ok(result?)
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
-        self.endpoint.get().let_loose(self.operation.clone());
+        if self.endpoint.get().check_process().is_ok() {
+            self.endpoint.get().let_loose(self.operation.clone());
+        }
     }
 }
