@@ -6,7 +6,8 @@
  * has not failed, but for what "Errors" says. No call ends the process, and none waits for ever:
  * what waits for a process that dies ends in an error that names it.
  *
- * Handles (pointers to weft_job, weft_endpoint, weft_region, weft_group, weft_message) are checked
+ * Handles (pointers to weft_job, weft_endpoint, weft_region, weft_group, weft_message,
+ * weft_plan) are checked
  * numbers, nothing can be read through them. One that is null or was freed is WEFT_DEAD_HANDLE,
  * also while other threads use or free it; one that is in use is not freed, which is WEFT_BUSY.
  *
@@ -42,6 +43,9 @@
 /// Peers may write the region. Numbers are changed with this right, and `WEFT_GET` if they are
 /// fetched.
 #define WEFT_PUT 2
+
+/// Most axes of an array.
+#define WEFT_AXES 4
 
 /// How a call ended. New ones may be added at the end.
 typedef enum {
@@ -97,7 +101,22 @@ typedef enum {
     WEFT_IN_BARRIER = 24,
     /// A message is of a kind that cannot be taken here, or was taken back.
     WEFT_BAD_MESSAGE = 25,
+    /// A plan for the exchange of boundaries cannot be built, or not be used so.
+    WEFT_HALO = 26,
 } weft_status;
+
+/// What an exchange does about cells where ghost layers of two axes or more meet.
+typedef enum {
+    /// The cheaper one of the next two, by the number of messages. This is so unless another is
+    /// asked for.
+    WEFT_CORNERS_AUTO = 0,
+    /// The axes take turns, and what came by one goes on by the next.
+    WEFT_CORNERS_TURNS = 1,
+    /// Messages from all who have them.
+    WEFT_CORNERS_AT_ONCE = 2,
+    /// What those cells hold is unspecified: for stencils that look along the axes only.
+    WEFT_CORNERS_NO = 3,
+} weft_corners;
 
 /// A process's end of all its ways to the others of its job: tagged messages, regions, groups.
 typedef struct weft_endpoint weft_endpoint;
@@ -110,6 +129,9 @@ typedef struct weft_job weft_job;
 
 /// A message that `weft_mprobe` took out of the matching: nobody else can receive it.
 typedef struct weft_message weft_message;
+
+/// A plan for the exchange of boundaries: first it is described, then built, then used.
+typedef struct weft_plan weft_plan;
 
 /// Memory of this process that peers may reach.
 typedef struct weft_region weft_region;
@@ -168,6 +190,24 @@ typedef int weft_scalar;
 /// What is done with a number `t` of a region, an operand `a`, and for the last ones a comparand
 /// `c`. Reductions take those up to `WEFT_BIT_XOR`, but no difference.
 typedef int weft_op;
+
+/// Who is beyond a face, an edge or a corner.
+typedef struct {
+    /// -1, 0 or 1 along each axis, the slowest first; 0 along axes that are not used.
+    int8_t direction[WEFT_AXES];
+    /// Whose cells these are. A rank may be its own neighbour.
+    uint32_t rank;
+} weft_neighbour;
+
+/// One axis of a local array.
+typedef struct {
+    /// Cells of this process's own.
+    size_t cells;
+    /// Ghost layers before them, which the lower neighbour's last cells are copied to.
+    size_t low;
+    /// Ghost layers behind them, which the upper neighbour's first cells are copied to.
+    size_t high;
+} weft_axis;
 
 /// `int8_t`
 #define WEFT_I8 1
@@ -955,6 +995,108 @@ weft_status weft_group_try_deliver(weft_group *group,
 /// Errors: `WEFT_BUSY` while another thread uses it.
 /// Threads: any.
 weft_status weft_group_free(weft_group *group);
+
+/// Begins a plan for a grid of processes: `processes` and `periodic` have a value for each of so
+/// many axes, the slowest first. Ranks are numbered row by row; an axis that is periodic ends where
+/// it begins. All ranks of the job make the plan, with the same arrays and stages in the same
+/// order.
+///
+/// Errors: `WEFT_HALO`.
+/// Threads: any.
+weft_status weft_plan_grid(weft_endpoint *endpoint,
+                           size_t axes,
+                           const uint32_t *processes,
+                           const bool *periodic,
+                           weft_plan **plan);
+
+/// Begins a plan with `count` neighbours, which are named one by one, along so many axes. As for
+/// `weft_plan_grid` else.
+///
+/// Errors: `WEFT_HALO`.
+/// Threads: any.
+weft_status weft_plan_neighbours(weft_endpoint *endpoint,
+                                 size_t axes,
+                                 const weft_neighbour *neighbours,
+                                 size_t count,
+                                 weft_plan **plan);
+
+/// Says what to do about corners: one of `weft_corners`.
+///
+/// Errors: `WEFT_BAD_ARGUMENT`, `WEFT_HALO` if the plan is built.
+/// Threads: any; others that use the plan wait.
+weft_status weft_plan_corners(weft_plan *plan, int corners);
+
+/// Adds an array with so many axes, the slowest first, and cells of `unit` bytes. It begins at
+/// `memory`, with its first ghost cell, and stays until the plan has been freed; where `memory` is
+/// null, Weft allocates it, zeroed, until then: neighbours in the node copy straight from that, so
+/// it is the fastest. `strides` has the bytes from a cell to the next along each axis; null: there
+/// are no gaps. Gives the array's number for stages, and its memory; either may be null.
+///
+/// Between the start of a stage and its end the program does not change cells that neighbours get,
+/// nor use ghost cells. In memory of its own it must not: they may be sent at any time.
+///
+/// Errors: `WEFT_HALO` for a layout that makes no sense, or if the plan is built; `WEFT_SYSTEM`.
+/// Threads: any; others that use the plan wait.
+weft_status weft_plan_array(weft_plan *plan,
+                            void *memory,
+                            size_t axes,
+                            const weft_axis *layers,
+                            size_t unit,
+                            const size_t *strides,
+                            int *array,
+                            void **allocated);
+
+/// Adds a stage, which exchanges these `count` arrays together, and gives its number.
+///
+/// Errors: `WEFT_HALO` for numbers that are no arrays, or if the plan is built.
+/// Threads: any; others that use the plan wait.
+weft_status weft_plan_stage(weft_plan *plan, const int *arrays, size_t count, int *stage);
+
+/// Builds the plan with all other ranks: what each sends is compared with what its neighbour
+/// expects. If it fails, it fails at all ranks, and the plan can only be freed.
+///
+/// Errors: `WEFT_HALO`, of which `weft_error_text` tells what both sides have; `WEFT_PEER_DEAD`.
+/// Threads: one at a time on an endpoint, as with collective operations.
+weft_status weft_plan_build(weft_plan *plan);
+
+/// Begins a stage: the boundaries of its arrays are on their way to the neighbours.
+///
+/// Errors: `WEFT_HALO` if it is under way already; `WEFT_PEER_DEAD`, after which the plan is of no
+/// use any more.
+/// Threads: any; others that use the plan wait.
+weft_status weft_plan_start(weft_plan *plan, int stage);
+
+/// Goes on with a stage, and says whether it has ended, as one that was not started has.
+///
+/// Errors: `WEFT_PEER_DEAD`, after which the plan is of no use any more.
+/// Threads: any; others that use the plan wait.
+weft_status weft_plan_test(weft_plan *plan, int stage, bool *has_ended);
+
+/// Waits until a stage has ended: the ghost layers of its arrays hold what the neighbours had when
+/// they started it.
+///
+/// Errors: as for `weft_plan_test`.
+/// Threads: any; others that use the plan wait.
+weft_status weft_plan_wait(weft_plan *plan, int stage);
+
+/// As `weft_plan_wait`, for at most `timeout_ns`.
+///
+/// Errors: as for `weft_plan_wait`, and `WEFT_TIMED_OUT`: then it is still under way.
+/// Threads: any; others that use the plan wait.
+weft_status weft_plan_wait_timeout(weft_plan *plan, int stage, uint64_t timeout_ns);
+
+/// Begins a stage and waits for its end.
+///
+/// Errors: as for `weft_plan_start`.
+/// Threads: any; others that use the plan wait.
+weft_status weft_plan_exchange(weft_plan *plan, int stage);
+
+/// Frees a plan, built or not, and the memory that Weft has allocated for its arrays. What is under
+/// way is given up; memory of the program is its own again when this returns.
+///
+/// Errors: `WEFT_BUSY` while another thread uses it.
+/// Threads: any.
+weft_status weft_plan_free(weft_plan *plan);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -65,12 +65,14 @@ pub enum weft_status {
     WEFT_IN_BARRIER = 24,
     /// A message is of a kind that cannot be taken here, or was taken back.
     WEFT_BAD_MESSAGE = 25,
+    /// A plan for the exchange of boundaries cannot be built, or not be used so.
+    WEFT_HALO = 26,
 }
 
 use weft_status::*;
 
 /// Each status with its name, by its number.
-const NAMES: [(weft_status, &CStr); 26] = [
+const NAMES: [(weft_status, &CStr); 27] = [
     (WEFT_OK, c"WEFT_OK"),
     (WEFT_NULL, c"WEFT_NULL"),
     (WEFT_DEAD_HANDLE, c"WEFT_DEAD_HANDLE"),
@@ -97,6 +99,7 @@ const NAMES: [(weft_status, &CStr); 26] = [
     (WEFT_BAD_GROUP, c"WEFT_BAD_GROUP"),
     (WEFT_IN_BARRIER, c"WEFT_IN_BARRIER"),
     (WEFT_BAD_MESSAGE, c"WEFT_BAD_MESSAGE"),
+    (WEFT_HALO, c"WEFT_HALO"),
 ];
 
 /// Why a call fails: what it returns, and a text that says what, why, and what to do.
@@ -139,6 +142,7 @@ impl From<Error> for Failure {
             Error::UnknownPeer { .. } => WEFT_UNKNOWN_PEER,
             Error::Region { .. } => WEFT_REGION,
             Error::Refused { .. } => WEFT_REFUSED,
+            Error::Halo { .. } => WEFT_HALO,
             Error::BadAddress { .. } | Error::KeyTaken { .. } => WEFT_BAD_ARGUMENT,
             Error::Collective { .. } => WEFT_COLLECTIVE,
             Error::Mismatch { .. } => WEFT_MISMATCH,

@@ -10,6 +10,7 @@
 //! | `region` | memory that peers reach |
 //! | `numbers` | types and operators; changing numbers of regions |
 //! | `collective`, `group` | what all ranks do together, or some of them |
+//! | `halo` | exchange of boundaries by a plan |
 //!
 //! Every function does what the method of the same name in [`weft`] does. It goes through
 //! [`error::call`], so that no panic leaves it; handles are looked up, so that a dead one is an
@@ -22,6 +23,7 @@ pub mod collective;
 pub mod endpoint;
 pub mod error;
 pub mod group;
+pub mod halo;
 pub mod job;
 mod memory;
 pub mod message;

@@ -15,7 +15,8 @@ const PAGE: &str = "\
  * has not failed, but for what \"Errors\" says. No call ends the process, and none waits for ever:
  * what waits for a process that dies ends in an error that names it.
  *
- * Handles (pointers to weft_job, weft_endpoint, weft_region, weft_group, weft_message) are checked
+ * Handles (pointers to weft_job, weft_endpoint, weft_region, weft_group, weft_message,
+ * weft_plan) are checked
  * numbers, nothing can be read through them. One that is null or was freed is WEFT_DEAD_HANDLE,
  * also while other threads use or free it; one that is in use is not freed, which is WEFT_BUSY.
  *
@@ -45,6 +46,8 @@ fn made() -> String {
         documentation_style: DocumentationStyle::Cxx,
         ..Config::default()
     };
+    // Calls take a number, for C gives any.
+    config.export.include = vec!["weft_corners".to_string()];
     config.export.item_types = vec![
         ItemType::Constants,
         ItemType::Enums,
@@ -53,7 +56,8 @@ fn made() -> String {
         ItemType::Typedefs,
         ItemType::Functions,
     ];
-    let files = ["error", "job", "endpoint", "message", "region", "numbers", "collective", "group"];
+    let files =
+        ["error", "job", "endpoint", "message", "region", "numbers", "collective", "group", "halo"];
     let mut builder = Builder::new().with_config(config);
     for file in files {
         builder = builder.with_src(src.join(file).with_extension("rs"));

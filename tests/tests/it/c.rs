@@ -71,6 +71,11 @@ fn collective_operations_and_groups_in_c() {
 }
 
 #[test]
+fn boundaries_in_c() {
+    everywhere("halo");
+}
+
+#[test]
 fn what_c_programs_do_wrong_is_told() {
     let Some(library) = library() else { return };
     let program = library.compile("misuse");
@@ -120,6 +125,11 @@ fn the_examples_in_c_run() {
     let said = start(&examples.join("region"), &[], 3, None).ends_well();
     assert!(said.contains("rank 2 drew "), "{said}");
     assert!(said.contains(", its row sums up to 2000"), "{said}");
+    let said = start(&examples.join("heat"), &["20", "50"], 3, None).ends_well();
+    assert!(said.contains(": good"), "{said}");
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    let said = start(&examples.join("heat"), &["20", "50"], 2, Some(&lab)).ends_well();
+    assert!(said.contains(": good"), "{said}");
 }
 
 /// The functions of the header.
@@ -136,9 +146,10 @@ fn functions() -> BTreeSet<String> {
 fn every_call_is_made_by_a_test_and_told_of() {
     let functions = functions();
     assert!(functions.len() > 60, "{functions:?}");
-    let programs: String = ["check.h", "messages.c", "regions.c", "together.c", "misuse.c"]
-        .map(|file| project(&format!("tests/c/{file}")))
-        .concat();
+    let programs: String =
+        ["check.h", "messages.c", "regions.c", "together.c", "halo.c", "misuse.c"]
+            .map(|file| project(&format!("tests/c/{file}")))
+            .concat();
     let page = project("docs/c.md");
     for name in &functions {
         assert!(programs.contains(&format!("{name}(")), "{name} is in no test");
