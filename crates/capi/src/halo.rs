@@ -146,7 +146,7 @@ fn with_stage<R>(
 
 /// Values that C has one behind the other.
 fn row<T: Copy>(at: *const T, count: usize, what: &str) -> Result<Vec<T>, Failure> {
-    let len = count.checked_mul(size_of::<T>()).unwrap_or(usize::MAX);
+    let len = count.saturating_mul(size_of::<T>());
     bytes(at.cast(), len, what)?;
     // No one of them is beyond `len` bytes, which `bytes` has found to be no more than memory has.
     (0..count).map(|place| look(at.wrapping_add(place), what)).collect()

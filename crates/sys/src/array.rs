@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::buf::Buf;
 use crate::mem::Region;
 
-/// One piece of memory that knows which of its bytes are in use, and how. Bytes that the owner looks
-/// at are not filled meanwhile, and bytes that it changes are not used at all: whatever comes second
-/// is refused. (Operations do not exclude each other: they are by one who knows what they do.) A
-/// clone speaks of the same array.
+/// One piece of memory that knows which of its bytes are in use, and how. Bytes that the owner
+/// looks at are not filled meanwhile, and bytes that it changes are not used at all: whatever comes
+/// second is refused. (Operations do not exclude each other: they are by one who knows what they
+/// do.) A clone speaks of the same array.
 #[derive(Clone, Debug)]
 pub struct Array {
     shared: Arc<Shared>,
@@ -22,8 +22,8 @@ struct Shared {
     uses: Mutex<Uses>,
 }
 
-// SAFETY: the memory is only cut into ranges here, which changes nothing but counts that are atomic;
-// who reads and writes them is what `uses` is for.
+// SAFETY: the memory is only cut into ranges here, which changes nothing but counts that are
+// atomic; who reads and writes them is what `uses` is for.
 unsafe impl Sync for Shared {}
 
 #[derive(Default)]

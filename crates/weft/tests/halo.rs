@@ -12,7 +12,8 @@ use weft::halo::{Array, Axis, Corners, Draft, Layout, Neighbours, Plan};
 use weft::remote::AtomicOp;
 use weft_link::MemoryHub;
 
-/// Runs `f` at each of the endpoints; they end together. One that panics leaves the others an error.
+/// Runs `f` at each of the endpoints; they end together. One that panics leaves the others an
+/// error.
 fn all<R: Send>(endpoints: Vec<Endpoint>, f: impl Fn(&Endpoint) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let run = |endpoint: Endpoint| {

@@ -54,7 +54,8 @@ impl Endpoint {
     }
 
     /// Joins memory here with such memory of `peer`, which makes the same call with this rank and
-    /// the same `number`: each then moves bytes to the other's. `len` is this end's, and may differ.
+    /// the same `number`: each then moves bytes to the other's. `len` is this end's, and may
+    /// differ.
     ///
     /// # Errors
     /// [`Error::Os`] when memory is short; [`Error::PeerDead`], [`Error::PeerClosed`],

@@ -14,8 +14,8 @@ use crate::error::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArrayId(pub(super) usize);
 
-/// A local array of a plan, ghost layers included, in memory that Weft has allocated, which peers of
-/// the same node copy from directly. It lives as long as somebody uses it.
+/// A local array of a plan, ghost layers included, in memory that Weft has allocated, which peers
+/// of the same node copy from directly. It lives as long as somebody uses it.
 pub struct Array<T> {
     id: ArrayId,
     memory: array::Array,
@@ -81,9 +81,9 @@ impl<T: Plain> Array<T> {
         Ok(ViewMut { bytes, of: PhantomData })
     }
 
-    /// All cells but those of the slowest axis's ghost layers, with the place of the first one among
-    /// all: what can be looked at while an exchange is under way. Its ghost layers along other axes
-    /// hold what they held before.
+    /// All cells but those of the slowest axis's ghost layers, with the place of the first one
+    /// among all: what can be looked at while an exchange is under way. Its ghost layers along
+    /// other axes hold what they held before.
     ///
     /// # Errors
     /// [`Error::Halo`] while it is being changed.

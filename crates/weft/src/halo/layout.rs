@@ -86,8 +86,8 @@ impl Layout {
         self.axes.iter().any(|axis| axis.whole() == Some(0))
     }
 
-    /// Where a cell is, counted in cells from the first one in memory on. Own cells have the numbers
-    /// from 0 on along each axis, ghost layers before them negative ones.
+    /// Where a cell is, counted in cells from the first one in memory on. Own cells have the
+    /// numbers from 0 on along each axis, ghost layers before them negative ones.
     ///
     /// # Panics
     /// If the index has not as many numbers as there are axes, or lies outside.

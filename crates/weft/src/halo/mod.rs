@@ -1,6 +1,6 @@
-//! Boundary exchange: ghost layers of arrays that are distributed over the ranks of a job, filled by
-//! a plan that is built once. (The idea is BDS's: tables of what goes where, made before the first
-//! step, and computation between an exchange's beginning and its end.)
+//! Boundary exchange: ghost layers of arrays that are distributed over the ranks of a job, filled
+//! by a plan that is built once. (The idea is BDS's: tables of what goes where, made before the
+//! first step, and computation between an exchange's beginning and its end.)
 //!
 //! A rank describes its local arrays, ghost layers included, who its neighbours are, and *stages*:
 //! arrays that are exchanged together. [`Draft::build`] compares both sides' tables, and a
@@ -53,8 +53,8 @@
 //!
 //! An array is changed by [`Array::write`] and looked at by [`Array::read`]; both are refused while
 //! an exchange needs the cells, and an exchange is refused while the program has them. Neighbours
-//! start the same stages in the same order; if a neighbour dies, the wait ends in an error that names
-//! it.
+//! start the same stages in the same order; if a neighbour dies, the wait ends in an error that
+//! names it.
 
 mod agree;
 mod array;

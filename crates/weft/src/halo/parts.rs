@@ -14,8 +14,9 @@ pub enum Corners {
     /// Nothing: what they hold after an exchange is unspecified. For stencils that look along the
     /// axes only; all faces go at once.
     No,
-    /// They come right without messages of their own, for the axes take turns: what came by one goes
-    /// on by the next. (The idea is BDS's.) Few messages, but each turn waits for the one before.
+    /// They come right without messages of their own, for the axes take turns: what came by one
+    /// goes on by the next. (The idea is BDS's.) Few messages, but each turn waits for the one
+    /// before.
     Turns,
     /// They come with messages from those who have them, all at once: up to 26 in three dimensions.
     AtOnce,
@@ -155,8 +156,8 @@ pub(super) fn check(array: usize, layout: &Layout, neighbours: &Neighbours) -> R
     Ok(())
 }
 
-/// About what an exchange costs, ns, with the axes taking turns, and at once: so much a message, and
-/// so much until the last one is there.
+/// About what an exchange costs, ns, with the axes taking turns, and at once: so much a message,
+/// and so much until the last one is there.
 pub(super) fn costs(neighbours: &Neighbours) -> (u64, u64) {
     const MESSAGE: u64 = 1_500;
     const WAY: u64 = 5_000;

@@ -64,9 +64,9 @@ impl<'e> Plan<'e> {
         Ok(Plan { endpoint, fields, stages: runs, broken: None })
     }
 
-    /// Begins a stage: the boundaries of its arrays are on their way to the neighbours. Until it has
-    /// been waited for, cells that neighbours get must not be changed (what Weft allocated refuses
-    /// it), and ghost layers have no meaning.
+    /// Begins a stage: the boundaries of its arrays are on their way to the neighbours. Until it
+    /// has been waited for, cells that neighbours get must not be changed (what Weft allocated
+    /// refuses it), and ghost layers have no meaning.
     ///
     /// # Errors
     /// [`Error::Halo`] if it is under way already, or one of its arrays is being changed;
