@@ -108,8 +108,8 @@ pub(super) fn difference(
     };
     Some(format!(
         "in stage {stage}, of array {array}, rank {sender} sends {} in the direction {:?}, and \
-         rank {receiver} expects {}: both describe the array, its ghost layers, the neighbours and the \
-         corners alike",
+         rank {receiver} expects {}: both describe the array, its ghost layers, the neighbours and \
+         the corners alike",
         say(&a),
         &direction[..axes],
         say(&b)
