@@ -47,8 +47,8 @@ impl Site {
     pub fn name(&self) -> &'static str {
         match self.cables {
             0 => "within a node",
-            1 => "one cable",
-            _ => "two cables",
+            1 => "over one cable",
+            _ => "over two cables",
         }
     }
 
@@ -72,7 +72,7 @@ pub fn mpi_name(brand: Brand, on_weft: bool) -> String {
 
 /// A contender's name at a site.
 pub fn label(who: &str, site: &Site) -> String {
-    format!("{who}, {}", site.name())
+    format!("{who} {}", site.name())
 }
 
 /// Compares and reports.
