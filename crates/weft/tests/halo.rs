@@ -472,18 +472,3 @@ fn arrays_without_cells_and_with_any_bits_are_exchanged() {
         });
     }
 }
-
-#[test]
-fn a_plan_does_not_see_the_memory_of_one_before_it() {
-    // New arrays lie where those of the plan before have lain.
-    all(shm(3), |endpoint| {
-        for round in 0..20 {
-            let (mut array, stage, mut plan) = ring(endpoint);
-            let own = f64::from(100 * round + endpoint.rank());
-            array.write().unwrap().fill(own);
-            plan.exchange(stage).unwrap();
-            let before = f64::from(100 * round + (endpoint.rank() + 2) % 3);
-            assert_eq!(array.read().unwrap()[0], before, "plan {round}");
-        }
-    });
-}
