@@ -164,8 +164,12 @@ static void alone(void) {
     HOLDS(strcmp(in, "abc") == 0);
     weft_endpoint *again;
     SAYS(WEFT_CHANNEL_TAKEN, "close it first", weft_endpoint_open(own, 0, &again));
+    GOOD(weft_send(other, 0, 1, "abc", 4));
     GOOD(weft_endpoint_free(other));
+    IS(WEFT_DEAD_HANDLE, weft_send(other, 0, 1, "abc", 4));
+    IS(WEFT_DEAD_HANDLE, weft_endpoint_free(other));
     GOOD(weft_job_free(own));
+    IS(WEFT_DEAD_HANDLE, weft_job_free(own));
 }
 
 int main(void) {

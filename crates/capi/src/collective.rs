@@ -6,11 +6,10 @@ use weft::collective::Operator;
 use weft::collective::exchange::What;
 use weft::endpoint::{Collective, Endpoint};
 
-use crate::endpoint::{Port, on, weft_endpoint};
+use crate::endpoint::{on, port, weft_endpoint};
 use crate::error::{Failure, call, weft_status};
 use crate::memory::{fills, reads};
 use crate::numbers::{len_of, operator, scalar, weft_op, weft_scalar};
-use crate::table;
 
 /// Waits until all ranks have come here.
 ///
@@ -19,7 +18,7 @@ use crate::table;
 /// Threads: any, one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_barrier(endpoint: *mut weft_endpoint) -> weft_status {
-    call(|| Ok(table::get::<Port>(endpoint)?.all()?.barrier()?))
+    call(|| Ok(port(endpoint)?.all()?.barrier()?))
 }
 
 /// A row of numbers of each rank: what is done, and how many there are of which type.

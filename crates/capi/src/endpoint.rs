@@ -1,8 +1,9 @@
 //! An endpoint, and what stands on one.
 
+use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use weft::context::{Context, ContextOptions};
 use weft::endpoint::Endpoint;
@@ -52,7 +53,7 @@ impl<T> OnEndpoint<T> {
         endpoint: *mut weft_endpoint,
         make: impl FnOnce(&'static Endpoint) -> Result<T, Failure>,
     ) -> Result<OnEndpoint<T>, Failure> {
-        let port = table::get::<Port>(endpoint)?;
+        let port = port(endpoint)?;
         Ok(OnEndpoint { value: make(port.for_ever())?, port })
     }
 }
@@ -90,12 +91,33 @@ impl Port {
     }
 }
 
+thread_local! {
+    /// The endpoint that this thread has used last, by its handle, without keeping it.
+    static LAST: RefCell<(usize, Weak<Port>)> = const { RefCell::new((0, Weak::new())) };
+}
+
+/// The endpoint that a handle names. Nearly always it is the one that the thread has used last,
+/// which is found without the table and its lock: on the way of a small message that is felt.
+pub(crate) fn port(endpoint: *mut weft_endpoint) -> Result<Arc<Port>, Failure> {
+    let known = LAST.try_with(|last| {
+        let (handle, port) = &*last.borrow();
+        if *handle == endpoint.addr() { port.upgrade() } else { None }
+    });
+    if let Ok(Some(port)) = known {
+        return Ok(port);
+    }
+    let port = table::get::<Port>(endpoint)?;
+    // A thread that is ending remembers nothing.
+    let _ = LAST.try_with(|last| last.replace((endpoint.addr(), Arc::downgrade(&port))));
+    Ok(port)
+}
+
 /// Lets `f` use an endpoint; then other threads may as well.
 pub(crate) fn on<R>(
     endpoint: *mut weft_endpoint,
     f: impl FnOnce(&Endpoint) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    f(table::get::<Port>(endpoint)?.endpoint())
+    f(port(endpoint)?.endpoint())
 }
 
 /// Opens an endpoint on a channel of a job with all its ranks. All ranks must call it, with the

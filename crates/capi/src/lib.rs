@@ -13,7 +13,7 @@
 //! | `halo` | exchange of boundaries by a plan |
 //!
 //! Every function does what the method of the same name in [`weft`] does. It goes through
-//! [`error::call`], so that no panic leaves it; handles are looked up, so that a dead one is an
+//! `error::call`, so that no panic leaves it; handles are looked up, so that a dead one is an
 //! error; and memory is checked for null, which is all that can be checked of it. The header is
 //! made from these files (`tests/header.rs`): their comments are what C programmers read.
 #![allow(non_camel_case_types, reason = "these are the names of C")]
