@@ -126,6 +126,70 @@ soak() {
 # `make test` has a short one.
 [ -n "$known_only" ] || step "soak" soak
 
+# The C interface: its tests as they are, under valgrind, and with AddressSanitizer. (`make test` has
+# them as they are, on a library that is built for tests.)
+# c_program PROGRAM KIND FLAGS...: compiles one.
+c_program() {
+    local program=$1 kind=$2
+    shift 2
+    # Word splitting is wanted: pkg-config gives a line of flags.
+    # shellcheck disable=SC2046
+    cc -std=gnu11 -O1 -g -Wall -Wextra -Werror -pthread "$@" "tests/c/$program.c" \
+        -o "$out/c/$program-$kind" \
+        $(PKG_CONFIG_PATH=$out/c/lib/pkgconfig pkg-config --cflags --libs weft) \
+        -Wl,-rpath,"$out/c/lib"
+}
+# c_run RANKS LAB TOOL... PROGRAM ROLE: all ranks but one that is to die say that all is well.
+c_run() {
+    local ranks=$1 lab=$2 said wanted=$1 options=(--keep-going) leaks=1
+    shift 2
+    [ -z "$lab" ] || options+=(--lab "$lab")
+    [ "${*: -1}" != dead ] || wanted=$((ranks - 1))
+    # A child has what threads had that are not in it: to AddressSanitizer that is lost.
+    [ "${*: -1}" != forked ] || leaks=0
+    # Under valgrind a rank is silent for long.
+    said=$(ASAN_OPTIONS=detect_leaks=$leaks WEFT_PEER_LIMIT_S=30 timeout -k 10 "$LIMIT_S" \
+        "$weft" run -n "$ranks" "${options[@]}" -- "$@" 2>&1)
+    echo "$said"
+    [ "$(grep -c 'all is well$' <<<"$said")" = "$wanted" ] &&
+        ! grep -qE 'ERROR: (Address|Leak)Sanitizer|^==[0-9]+== [^ ]' <<<"$said"
+}
+c_interface() {
+    local kind=$1 program role ranks place
+    shift
+    for program in messages regions together misuse; do
+        roles=('')
+        [ $program != misuse ] || roles=(arguments threads forked freed left dead)
+        for role in "${roles[@]}"; do
+            ranks=2 places=('' nodes=2)
+            [ "$role" != dead ] || ranks=3
+            # It takes its time, and what goes wrong goes wrong above the devices.
+            [ "$kind ${role:+role}" != "valgrind role" ] || places=('')
+            for place in "${places[@]}"; do
+                step "C interface $kind $program${role:+ $role}${place:+ lab}" c_run $ranks "$place" \
+                    "$@" "$out/c/$program-$kind" ${role:+"$role"}
+            done
+        done
+    done
+}
+if [ -z "$known_only" ] && ! command -v pkg-config >/dev/null; then
+    skip "C interface" "pkg-config is not installed: scripts/setup.sh test"
+elif [ -z "$known_only" ]; then
+    step "C interface library" scripts/capi.sh "$target/release/libweft_c.a" "$out/c"
+    for program in messages regions together misuse; do
+        c_program $program plain && c_program $program valgrind &&
+            c_program $program asan -fsanitize=address -fno-omit-frame-pointer ||
+            failed+=("compiling tests/c/$program.c")
+    done
+    c_interface plain
+    c_interface asan
+    if command -v valgrind >/dev/null; then
+        c_interface valgrind valgrind -q --fair-sched=yes --suppressions=tests/c/valgrind.supp
+    else
+        skip "C interface valgrind" "it is not installed: scripts/setup.sh test-mpi"
+    fi
+fi
+
 # The MPI libraries: a name and a compiler for each. Those of .venv bring Python, too.
 compiler() {
     case $1 in
