@@ -76,7 +76,7 @@ clean: ## everything that was built; .venv too
 	cargo clean
 	rm -rf .venv out
 
-# libweft.so and its header are put together as they will lie, then copied there.
+# libweft.so is put together anew where it will lie: weft.pc says where that is.
 install: build ## `weft` into PREFIX/bin (/usr/local), what C and MPI programs need into PREFIX/lib
 	install -Dm755 "$$(scripts/weft.sh --path)" $(DESTDIR)$(PREFIX)/bin/weft
 	install -Dm755 "$$(dirname "$$(scripts/weft.sh --path)")/libweft_fi.so" \

@@ -19,6 +19,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$capi/../../Cargo.toml" | head -1
 so=libweft.so.0
 
 mkdir -p "$folder"/{lib/pkgconfig,include}
+trap 'rm -f "$folder/lib/.$so.$$"' EXIT
 # All of the archive, as nothing refers to its functions yet; then without what nothing needs. Never
 # unmapped: threads of Weft, and destructors of threads' data, may still run.
 "${CC:-cc}" -shared -o "$folder/lib/.$so.$$" \
