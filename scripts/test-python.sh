@@ -69,7 +69,7 @@ environment() {
     local folder=$out/$1
     shift
     rm -rf "$folder" && python3 -m venv "$folder" &&
-        "$folder/bin/python" -m pip install -q --disable-pip-version-check "$@" \
+        "$folder/bin/python" -m pip install -q --no-compile --disable-pip-version-check "$@" \
             "$out"/wheels/weft-*.whl
 }
 # in_venv NAME COMMAND...: as if it were the active one, with no other `weft` or `mpiexec`.

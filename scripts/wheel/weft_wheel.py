@@ -13,7 +13,8 @@ import maturin
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "crates/py/python/weft/_bin"
 PACKAGES = ["weft-cli", "weft-ofi", "weft-mpi"]
-FILES = ["weft", "libweft_fi.so", "libweft_mpi.so"]
+# As a build and as an installation name them.
+FILES = {"weft": "weft", "libweft_fi.so": "libweft-fi.so", "libweft_mpi.so": "libweft-mpi.so"}
 
 
 def build_programs():
@@ -26,7 +27,7 @@ def build_programs():
     release = Path(told["target_directory"]) / "release"
     shutil.rmtree(PROGRAMS, ignore_errors=True)
     PROGRAMS.mkdir(parents=True)
-    files = [Path(shutil.copy(release / name, PROGRAMS / name)) for name in FILES]
+    files = [Path(shutil.copy(release / built, PROGRAMS / name)) for built, name in FILES.items()]
     strip = shutil.which("strip")
     if strip:
         # Names stay, so that a panic says where it was; lines would make the wheel three times as

@@ -130,7 +130,8 @@ impl Endpoint {
 impl Endpoint {
     /// Sends `data` to rank `peer`: anything whose memory lies in one piece. Waits until the memory
     /// may be changed again, which for a large message is when the receiver has taken it; for at
-    /// most `timeout_s` seconds: then nothing was sent.
+    /// most `timeout_s` seconds: then it is taken back, which a receiver that had heard of it
+    /// already is told.
     ///
     /// Raises `PeerDead`, `PeerClosed`, `TimedOut`, `BadArgument`.
     #[pyo3(signature = (peer, tag, data, timeout_s=None))]
