@@ -57,6 +57,11 @@ impl Cells {
         self.is_empty() || self.folded(self).0.counts == [1; AXES]
     }
 
+    /// Bytes that lie one behind the other, from a first cell of the fastest axis on.
+    pub fn run(&self) -> usize {
+        self.folded(self).0.unit
+    }
+
     /// This box and another one of the same shape, with as few axes and as long cells as describe
     /// both.
     fn folded(&self, other: &Cells) -> (Cells, Cells) {
@@ -236,5 +241,7 @@ mod tests {
         assert!(!Cells { counts: [1, 2, 3, 8], ..whole }.is_dense());
         assert!(!Cells { counts: [1, 1, 2, 1], ..whole }.is_dense());
         assert!(Cells { counts: [1, 1, 1, 1], ..whole }.is_dense());
+        let run = |counts| Cells { counts, ..whole }.run();
+        assert_eq!((run([1, 4, 6, 8]), run([1, 2, 3, 8]), run([1, 4, 6, 1])), (1536, 192, 8));
     }
 }

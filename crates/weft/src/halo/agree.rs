@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use weft_sys::buf::Buf;
+use weft_sys::cells::{AXES, Cells};
 use weft_wire::{Envelope, Kind};
 
-use super::draft::{Field, Seen};
+use super::draft::Field;
+use super::lane::{Lane, Seen, Shown};
 use super::parts::Turn;
 use super::table::{self, Pair, Row};
 use crate::endpoint::{Endpoint, Source, Tag};
@@ -26,13 +28,8 @@ const SEEN: u64 = 2;
 /// What a neighbour sends, as it says itself.
 pub(super) type Tables = BTreeMap<u32, Vec<Row>>;
 
-/// Whether a neighbour copies by itself from this rank, and what this rank sees of it, as the parts
-/// that come from it in the order of its table.
-#[derive(Default)]
-pub(super) struct Sight {
-    pub(super) is_seen: bool,
-    pub(super) sees: Option<Vec<Seen>>,
-}
+/// A plan's lanes, by stage and turn.
+pub(super) type Lanes = Vec<Vec<Vec<Lane>>>;
 
 pub(super) fn send(endpoint: &Endpoint, peer: u32, tag: u64, bytes: Vec<u8>) -> Result<(), Error> {
     let envelope = Envelope { tag, kind: Kind::HALO, ..Envelope::default() };
@@ -114,9 +111,6 @@ pub(super) fn compare(
     Ok(tables)
 }
 
-/// Most arrays of a plan.
-pub(super) const ARRAYS_MAX: usize = 4096;
-
 /// Longest table of a neighbour, bytes.
 const TABLE_MAX: usize = 16 << 20;
 
@@ -148,50 +142,93 @@ fn agreed(
     Err(Error::halo(String::from_utf8_lossy(&text)))
 }
 
-/// Shows this rank's memory to neighbours of the same node, and looks at theirs.
+/// Shows this rank's memory to neighbours of the same node, and looks at theirs: who sees copies by
+/// itself.
 pub(super) fn show(
     endpoint: &Endpoint,
     plan: u32,
     fields: &[Field],
-    stages: &[Vec<Turn>],
+    lanes: &mut Lanes,
     tables: &Tables,
-) -> Result<BTreeMap<u32, Sight>, Error> {
-    let peers: Vec<u32> =
-        peers(stages).into_iter().filter(|peer| *peer != endpoint.rank()).collect();
+) -> Result<(), Error> {
+    let mut peers: Vec<u32> = all(lanes).map(|lane| lane.peer()).collect();
+    peers.sort_unstable();
+    peers.dedup();
+    peers.retain(|peer| *peer != endpoint.rank());
     let (shown, seen) = (tag(plan, BUILDING, 0, SHOWN), tag(plan, BUILDING, 0, SEEN));
     for &peer in &peers {
-        let show = |field: &Field| {
-            let memory = &field.memory;
-            let shows = !field.foreign && endpoint.show(peer, memory.addr(), memory.len());
-            if shows { memory.addr() as u64 } else { 0 }
-        };
-        let bytes = fields.iter().flat_map(|field| show(field).to_le_bytes()).collect();
+        let mut bytes = Vec::new();
+        for lane in of(lanes, peer) {
+            // What cannot be shown is at no address.
+            let Some(parts) = lane.show(endpoint, fields)? else {
+                bytes.clear();
+                break;
+            };
+            parts.iter().for_each(|part| part.encode(&mut bytes));
+        }
+        if bytes.is_empty() {
+            of(lanes, peer).try_for_each(|lane| lane.hide(endpoint))?;
+        }
         send(endpoint, peer, shown, bytes)?;
     }
-    let mut sights = BTreeMap::new();
     for &peer in &peers {
-        let bytes = receive(endpoint, peer, shown, 8 * ARRAYS_MAX)?;
-        let addresses =
-            bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
-        let addresses: Vec<u64> = addresses.collect();
         let rows = tables.get(&peer).map_or(&[][..], |rows| rows);
-        let sees: Option<Vec<Seen>> =
-            rows.iter().map(|row| look(endpoint, peer, &addresses, row)).collect();
-        let sees = sees.filter(|all| !all.is_empty());
-        send(endpoint, peer, seen, vec![u8::from(sees.is_some())])?;
-        sights.insert(peer, Sight { is_seen: false, sees });
+        let bytes = receive(endpoint, peer, shown, rows.len() * Shown::LEN)?;
+        let parts = bytes
+            .chunks_exact(Shown::LEN)
+            .zip(rows)
+            .map(|(bytes, row)| look(endpoint, peer, Shown::decode(bytes, &row.2.cells)?));
+        let found: Option<Vec<Seen>> = parts.collect();
+        let found = found.filter(|found| !found.is_empty() && found.len() == rows.len());
+        send(endpoint, peer, seen, vec![u8::from(found.is_some())])?;
+        let Some(found) = found else { continue };
+        let mut found = found.into_iter();
+        for lane in of(lanes, peer) {
+            let count = lane.receives();
+            lane.see(found.by_ref().take(count).collect());
+        }
     }
-    for (&peer, sight) in &mut sights {
-        sight.is_seen = receive(endpoint, peer, seen, 1)? == [1];
+    for &peer in &peers {
+        if receive(endpoint, peer, seen, 1)? != [1] {
+            of(lanes, peer).try_for_each(|lane| lane.hide(endpoint))?;
+        }
     }
-    Ok(sights)
+    Ok(())
 }
 
-/// The cells of a part in the memory that a peer has shown.
-fn look(endpoint: &Endpoint, peer: u32, addresses: &[u64], row: &Row) -> Option<Seen> {
-    let cells = row.2.cells;
-    let addr = addresses.get(row.2.array).filter(|addr| **addr != 0)?;
-    let addr = usize::try_from(*addr).ok()?;
+fn all(lanes: &mut Lanes) -> impl Iterator<Item = &mut Lane> {
+    lanes.iter_mut().flatten().flatten()
+}
+
+fn of(lanes: &mut Lanes, peer: u32) -> impl Iterator<Item = &mut Lane> {
+    all(lanes).filter(move |lane| lane.peer() == peer)
+}
+
+impl Shown {
+    /// Bytes of one that is told to the peer.
+    const LEN: usize = 8 * (2 + AXES);
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let Shown { addr, cells } = self;
+        for word in [addr, &cells.at].into_iter().chain(&cells.strides) {
+            bytes.extend_from_slice(&(*word as u64).to_le_bytes());
+        }
+    }
+
+    /// One whose shape is known.
+    fn decode(bytes: &[u8], shape: &Cells) -> Option<Shown> {
+        let words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes).ok());
+        let words = words.map(|word| usize::try_from(word?).ok());
+        let words: Vec<usize> = words.collect::<Option<_>>()?;
+        let (addr, at) = (*words.first()?, *words.get(1)?);
+        let strides = words.get(2..2 + AXES)?.try_into().ok()?;
+        Some(Shown { addr, cells: Cells { at, strides, ..*shape } })
+    }
+}
+
+/// Cells in the memory that a peer has shown.
+fn look(endpoint: &Endpoint, peer: u32, shown: Shown) -> Option<Seen> {
+    let Shown { addr, cells } = shown;
     let (memory, base) = endpoint.view(peer, addr, cells.end()?)?;
     Some(Seen { memory, base, cells })
 }

@@ -1,11 +1,11 @@
 //! Building a plan: what a rank says, and that all agree.
 
 use weft_sys::array;
-use weft_sys::cells::Cells;
 use weft_sys::plain::Plain;
 
-use super::agree;
+use super::agree::{self, Lanes};
 use super::array::{Array, ArrayId};
+use super::lane::Lane;
 use super::layout::Layout;
 use super::neighbours::Neighbours;
 use super::parts::{self, Corners, Turn};
@@ -119,9 +119,23 @@ impl<'e> Draft<'e> {
         };
         let axes = neighbours.axes();
         let tables = agree::compare(endpoint, number, axes, checked, &turns)?;
-        let sights = agree::show(endpoint, number, &fields, &turns, &tables)?;
-        Plan::new(endpoint, number, fields, turns, sights)
+        let mut lanes = lanes(endpoint, number, turns)?;
+        agree::show(endpoint, number, &fields, &mut lanes, &tables)?;
+        Ok(Plan::new(endpoint, fields, lanes))
     }
+}
+
+/// What goes between this rank and each neighbour, by stage and turn.
+fn lanes(endpoint: &Endpoint, plan: u32, stages: Vec<Vec<Turn>>) -> Result<Lanes, Error> {
+    let turn = |stage, turn, by_peer: Turn| {
+        let tag = agree::tag(plan, stage, turn, 0);
+        let lane = |(peer, parts)| Lane::new(endpoint, peer, tag, parts);
+        by_peer.into_iter().map(lane).collect::<Result<Vec<_>, _>>()
+    };
+    let stage = |(number, turns): (usize, Vec<Turn>)| {
+        turns.into_iter().enumerate().map(|(at, by_peer)| turn(number, at, by_peer)).collect()
+    };
+    stages.into_iter().enumerate().map(stage).collect()
 }
 
 fn check(
@@ -158,11 +172,4 @@ fn decide(
         Corners::Auto => Corners::Turns,
         said => said,
     })
-}
-
-/// Where a part's cells are in a peer's memory.
-pub(super) struct Seen {
-    pub(super) memory: std::sync::Arc<weft_sys::mem::ReadOnly>,
-    pub(super) base: usize,
-    pub(super) cells: Cells,
 }

@@ -1,11 +1,14 @@
 //! What goes between this rank and one neighbour in one turn of a stage.
 
+use std::sync::Arc;
+
 use weft_sys::array::Array;
 use weft_sys::buf::Buf;
 use weft_sys::cells::Cells;
+use weft_sys::mem::ReadOnly;
 use weft_wire::{Envelope, Kind};
 
-use super::draft::{Field, Seen};
+use super::draft::Field;
 use super::parts::{Part, Parts, bytes};
 use crate::endpoint::{Endpoint, Request, Source, Tag};
 use crate::error::Error;
@@ -13,6 +16,11 @@ use crate::error::Error;
 /// Cells that lie one behind the other go straight from the array, and arrive straight in it, from
 /// so many bytes on; fewer are copied for less than a piece of their own costs.
 const STRAIGHT: usize = 2048;
+
+/// Within a node a neighbour copies cells straight from the array where so many bytes lie one behind
+/// the other. Fewer are packed first, by the one that has changed them last: else each line of memory
+/// is fetched by itself from another processor, which takes ten times as long.
+const RUN: usize = 256;
 
 /// The words of an exchange within a node: cells; that they may be copied; that they were.
 const CELLS: u64 = 0;
@@ -39,8 +47,8 @@ enum Way {
 enum Out {
     /// By a message, of which this is memory for the cells that are packed.
     Message(Pack),
-    /// The peer copies.
-    Shown,
+    /// The peer copies, from the arrays and from cells that are packed for it.
+    Shown(Pack),
 }
 
 enum In {
@@ -49,10 +57,19 @@ enum In {
     Seen(Vec<Seen>),
 }
 
-/// A message: its parts, of which those that are not straight lie in `memory` one behind the other.
+/// Parts that go to one neighbour, or come from it: those that do not go straight lie in `memory` one
+/// behind the other.
 struct Pack {
     memory: Array,
     len: usize,
+    goes_straight: fn(&Part) -> bool,
+}
+
+/// Where a part's cells are in a peer's memory.
+pub(super) struct Seen {
+    pub(super) memory: Arc<ReadOnly>,
+    pub(super) base: usize,
+    pub(super) cells: Cells,
 }
 
 /// Why an exchange does not go on.
@@ -78,16 +95,48 @@ enum What {
     Copied,
 }
 
-fn is_straight(part: &Part) -> bool {
+/// Whether a part of a message is a piece of its own.
+fn is_piece(part: &Part) -> bool {
     part.cells.is_dense() && part.cells.len().is_some_and(|len| len >= STRAIGHT)
 }
 
+/// Whether a neighbour in the node copies a part straight from the array.
+fn is_seen(part: &Part) -> bool {
+    part.cells.run() >= RUN
+}
+
+/// Where a peer finds a part in the memory that it is shown.
+pub(super) struct Shown {
+    /// Where that memory begins.
+    pub(super) addr: usize,
+    pub(super) cells: Cells,
+}
+
 impl Pack {
-    fn new(endpoint: &Endpoint, parts: &[Part]) -> Result<Pack, Error> {
-        let packed = parts.iter().filter(|part| !is_straight(part));
+    fn new(
+        endpoint: &Endpoint,
+        parts: &[Part],
+        goes_straight: fn(&Part) -> bool,
+    ) -> Result<Pack, Error> {
+        let packed = parts.iter().filter(|part| !goes_straight(part));
         let len: usize = packed.filter_map(|part| part.cells.len()).sum();
         let memory = endpoint.allocate(len.max(1))?.into_array();
-        Ok(Pack { memory, len: bytes(parts) })
+        Ok(Pack { memory, len: bytes(parts), goes_straight })
+    }
+
+    /// Where a neighbour in the node finds each part: whether that is in this pack's memory, and the
+    /// cells there or in the array.
+    fn places(&self, parts: &[Part]) -> Vec<(bool, Cells)> {
+        let mut at = 0;
+        let place = |part: &Part| {
+            if (self.goes_straight)(part) {
+                return (false, part.cells);
+            }
+            let packed = Cells::packed(at, part.cells.counts, part.cells.unit);
+            at += packed.len().unwrap_or(0);
+            (true, packed)
+        };
+        parts.iter().map(place).collect()
     }
 
     /// The message's memory, in which cells of the arrays are read, or (`fills`) filled.
@@ -97,7 +146,7 @@ impl Pack {
         let packed = |from, to| self.memory.lend(from..to, fills).ok_or_else(own_memory_used);
         for part in parts {
             let len = part.cells.len().unwrap_or(0);
-            if !is_straight(part) {
+            if !(self.goes_straight)(part) {
                 to += len;
                 continue;
             }
@@ -118,7 +167,7 @@ impl Pack {
     /// Copies between the arrays and the message's own memory: into it, or (`back`) out of it.
     fn copy(&self, fields: &[Field], parts: &[Part], back: bool) -> Result<(), Error> {
         let mut at = 0;
-        for part in parts.iter().filter(|part| !is_straight(part)) {
+        for part in parts.iter().filter(|part| !(self.goes_straight)(part)) {
             let Part { array, cells, .. } = part;
             let packed = Cells::packed(at, cells.counts, cells.unit);
             let lent = fields[*array].memory.lend(span(cells), back);
@@ -156,28 +205,70 @@ fn own_memory_used() -> Error {
 }
 
 impl Lane {
+    /// One whose words go by messages.
     pub(super) fn new(
         endpoint: &Endpoint,
         peer: u32,
         tag: u64,
         parts: Parts,
-        is_seen: bool,
-        sees: Option<Vec<Seen>>,
     ) -> Result<Lane, Error> {
         let way = if peer == endpoint.rank() {
             Way::Own
         } else {
-            let out = match is_seen {
-                true => Out::Shown,
-                false => Out::Message(Pack::new(endpoint, &parts.sends)?),
-            };
-            let back = match sees {
-                Some(seen) => In::Seen(seen),
-                None => In::Message(Pack::new(endpoint, &parts.receives)?),
-            };
-            Way::Peer(out, back)
+            let out = Out::Message(Pack::new(endpoint, &parts.sends, is_piece)?);
+            Way::Peer(out, In::Message(Pack::new(endpoint, &parts.receives, is_piece)?))
         };
         Ok(Lane { peer, tag, parts, way, under_way: Vec::new() })
+    }
+
+    pub(super) fn peer(&self) -> u32 {
+        self.peer
+    }
+
+    /// How many parts come by it.
+    pub(super) fn receives(&self) -> usize {
+        self.parts.receives.len()
+    }
+
+    /// Has the peer copy by itself, if it can: gives where it finds each part, in memory that it is
+    /// shown.
+    pub(super) fn show(
+        &mut self,
+        endpoint: &Endpoint,
+        fields: &[Field],
+    ) -> Result<Option<Vec<Shown>>, Error> {
+        let pack = Pack::new(endpoint, &self.parts.sends, is_seen)?;
+        let mut shown = Vec::with_capacity(self.parts.sends.len());
+        for (part, (is_packed, cells)) in
+            self.parts.sends.iter().zip(pack.places(&self.parts.sends))
+        {
+            let field = &fields[part.array];
+            let memory = if is_packed { &pack.memory } else { &field.memory };
+            let (addr, len) = (memory.addr(), memory.len());
+            if field.foreign && !is_packed || !endpoint.show(self.peer, addr, len) {
+                return Ok(None);
+            }
+            shown.push(Shown { addr, cells });
+        }
+        if let Way::Peer(out, _) = &mut self.way {
+            *out = Out::Shown(pack);
+        }
+        Ok(Some(shown))
+    }
+
+    /// The peer does not see what it was shown.
+    pub(super) fn hide(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        if let Way::Peer(out @ Out::Shown(_), _) = &mut self.way {
+            *out = Out::Message(Pack::new(endpoint, &self.parts.sends, is_piece)?);
+        }
+        Ok(())
+    }
+
+    /// This rank copies what comes, in the order of the parts.
+    pub(super) fn see(&mut self, seen: Vec<Seen>) {
+        if let Way::Peer(_, back) = &mut self.way {
+            *back = In::Seen(seen);
+        }
     }
 
     /// Begins: what can go goes, and what may come is awaited.
@@ -206,7 +297,8 @@ impl Lane {
                 let sent = endpoint.start_send(peer, &envelope, &buf)?;
                 self.under_way.extend(sent.map(|request| (request, What::Sent)));
             }
-            Out::Shown if sends => {
+            Out::Shown(pack) if sends => {
+                pack.copy(fields, &parts.sends, false)?;
                 await_word(COPIED, What::Copied, Buf::empty());
                 say(endpoint, peer, tag | READY)?;
             }

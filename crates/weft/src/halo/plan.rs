@@ -1,15 +1,13 @@
 //! A plan that was built, and its stages under way.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 
-use super::agree::{Sight, tag};
-use super::draft::{Field, Seen};
+use super::agree::Lanes;
+use super::draft::Field;
 use super::lane::{Lane, Stop};
-use super::parts::Turn;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 
@@ -34,34 +32,13 @@ struct Run {
 }
 
 impl<'e> Plan<'e> {
-    pub(super) fn new(
-        endpoint: &'e Endpoint,
-        number: u32,
-        fields: Vec<Field>,
-        stages: Vec<Vec<Turn>>,
-        mut sights: BTreeMap<u32, Sight>,
-    ) -> Result<Plan<'e>, Error> {
-        let mut seen: BTreeMap<u32, std::vec::IntoIter<Seen>> = sights
-            .iter_mut()
-            .filter_map(|(peer, sight)| Some((*peer, sight.sees.take()?.into_iter())))
-            .collect();
-        let mut runs = Vec::with_capacity(stages.len());
-        for (stage, turns) in stages.into_iter().enumerate() {
-            let mut run =
-                Run { turns: Vec::with_capacity(turns.len()), now: None, held: Vec::new() };
-            for (turn, by_peer) in turns.into_iter().enumerate() {
-                let lanes = by_peer.into_iter().map(|(peer, parts)| {
-                    let count = parts.receives.len();
-                    let sees = seen.get_mut(&peer).map(|all| all.by_ref().take(count).collect());
-                    let is_seen = sights.get(&peer).is_some_and(|sight| sight.is_seen);
-                    Lane::new(endpoint, peer, tag(number, stage, turn, 0), parts, is_seen, sees)
-                });
-                run.turns.push(lanes.collect::<Result<_, _>>()?);
-            }
-            run.turns.retain(|lanes| !lanes.is_empty());
-            runs.push(run);
-        }
-        Ok(Plan { endpoint, fields, stages: runs, broken: None })
+    pub(super) fn new(endpoint: &'e Endpoint, fields: Vec<Field>, lanes: Lanes) -> Plan<'e> {
+        let stage = |mut turns: Vec<Vec<Lane>>| {
+            turns.retain(|lanes| !lanes.is_empty());
+            Run { turns, now: None, held: Vec::new() }
+        };
+        let stages = lanes.into_iter().map(stage).collect();
+        Plan { endpoint, fields, stages, broken: None }
     }
 
     /// Begins a stage: the boundaries of its arrays are on their way to the neighbours. Until it
