@@ -20,6 +20,8 @@ good=0
 # No step takes longer than this unless it hangs.
 LIMIT_S=${LIMIT_S:-300}
 export PYTHONDONTWRITEBYTECODE=1
+# Open MPI's launcher wants to be told that root is meant.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 # step NAME COMMAND...: runs a step; what it says is in the log, and its end is shown if it fails.
 step() {
