@@ -241,7 +241,8 @@ mod tests {
         assert!(!Cells { counts: [1, 2, 3, 8], ..whole }.is_dense());
         assert!(!Cells { counts: [1, 1, 2, 1], ..whole }.is_dense());
         assert!(Cells { counts: [1, 1, 1, 1], ..whole }.is_dense());
-        let run = |counts| Cells { counts, ..whole }.run();
-        assert_eq!((run([1, 4, 6, 8]), run([1, 2, 3, 8]), run([1, 4, 6, 1])), (1536, 192, 8));
+        for (counts, run) in [([1, 4, 6, 8], 1536), ([1, 2, 3, 8], 192), ([1, 4, 6, 1], 8)] {
+            assert_eq!(Cells { counts, ..whole }.run(), run);
+        }
     }
 }

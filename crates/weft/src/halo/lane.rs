@@ -17,9 +17,9 @@ use crate::error::Error;
 /// so many bytes on; fewer are copied for less than a piece of their own costs.
 const STRAIGHT: usize = 2048;
 
-/// Within a node a neighbour copies cells straight from the array where so many bytes lie one behind
-/// the other. Fewer are packed first, by the one that has changed them last: else each line of memory
-/// is fetched by itself from another processor, which takes ten times as long.
+/// Within a node a neighbour copies cells straight from the array where so many bytes lie one
+/// behind the other. Fewer are packed first, by the one that has changed them last: else each line
+/// of memory is fetched by itself from another processor, which takes ten times as long.
 const RUN: usize = 256;
 
 /// The words of an exchange within a node: cells; that they may be copied; that they were.
@@ -57,8 +57,8 @@ enum In {
     Seen(Vec<Seen>),
 }
 
-/// Parts that go to one neighbour, or come from it: those that do not go straight lie in `memory` one
-/// behind the other.
+/// Parts that go to one neighbour, or come from it: those that do not go straight lie in `memory`
+/// one behind the other.
 struct Pack {
     memory: Array,
     len: usize,
@@ -124,8 +124,8 @@ impl Pack {
         Ok(Pack { memory, len: bytes(parts), goes_straight })
     }
 
-    /// Where a neighbour in the node finds each part: whether that is in this pack's memory, and the
-    /// cells there or in the array.
+    /// Where a neighbour in the node finds each part: whether that is in this pack's memory, and
+    /// the cells there or in the array.
     fn places(&self, parts: &[Part]) -> Vec<(bool, Cells)> {
         let mut at = 0;
         let place = |part: &Part| {
