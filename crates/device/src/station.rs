@@ -6,6 +6,7 @@ pub(crate) mod judge;
 mod model;
 mod tender;
 
+use std::cell::Cell;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -171,6 +172,26 @@ impl Sleeper {
     }
 }
 
+thread_local! {
+    /// Whether this thread's waits go on with earlier ones.
+    static GOES_ON: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f`, whose waits go on with one that ended for its time was over: they do not look on for a
+/// while before they sleep, as a wait does that begins. So one that is made of parts costs no more
+/// than one that is not.
+pub fn going_on<R>(f: impl FnOnce() -> R) -> R {
+    /// Also if `f` panics.
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            GOES_ON.set(self.0);
+        }
+    }
+    let _before = Before(GOES_ON.replace(true));
+    f()
+}
+
 impl<W: Work> Station<W> {
     /// A station around `work`, with its tender running.
     pub fn new(mut work: W, patience: Patience) -> Result<Station<W>, Error> {
@@ -276,7 +297,7 @@ impl<W: Work> Station<W> {
             if round == 0 {
                 // Waiting begins now: the time before may have been old, and lies back no longer
                 // than a round if it was not.
-                (started, yielded_at) = (now, now);
+                (started, yielded_at) = (if GOES_ON.get() { 0 } else { now }, now);
             }
             let next = self.patience(|p| p.next(round, now - started, now - yielded_at));
             round += 1;

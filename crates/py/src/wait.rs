@@ -5,6 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use weft::boundary::going_on;
 
 use crate::error::Failure;
 
@@ -67,13 +68,15 @@ pub fn in_slices<T: Send>(
     limit: Limit,
     mut slice: impl FnMut(u64) -> Result<Option<T>, Failure> + Send,
 ) -> Result<T, Failure> {
-    let mut next = Some(limit.first_ns());
-    while let Some(slice_ns) = next {
-        if let Some(found) = py.detach(|| slice(slice_ns))? {
+    if let Some(found) = py.detach(|| slice(limit.first_ns()))? {
+        return Ok(found);
+    }
+    py.check_signals()?;
+    while let Some(slice_ns) = limit.slice_ns() {
+        if let Some(found) = py.detach(|| going_on(|| slice(slice_ns)))? {
             return Ok(found);
         }
         py.check_signals()?;
-        next = limit.slice_ns();
     }
     Err(limit.over())
 }

@@ -12,7 +12,8 @@
 //! ([`Request::into_number`]); it gives memory by a promise to [`Endpoint::start_send`],
 //! [`Endpoint::start_receive`], [`Endpoint::start_put`], [`Endpoint::start_get`],
 //! [`Endpoint::start_atomic`] and [`Endpoint::register_buf`], and waits in parts by
-//! [`Endpoint::wait_for`], [`Endpoint::probe_for`] and [`Endpoint::flush_for`].
+//! [`Endpoint::wait_for`], [`Endpoint::probe_for`] and [`Endpoint::flush_for`], all parts but the
+//! first within [`going_on`].
 //!
 //! [`Request::into_number`]: crate::endpoint::Request::into_number
 //! [`Endpoint::start_send`]: crate::endpoint::Endpoint::start_send
@@ -34,3 +35,4 @@ pub use crate::endpoint::share::Share;
 pub use crate::endpoint::turn::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
 pub use crate::group::seat::{Broadcast, Seat};
 pub use crate::group::shared::{LOOKS, Shared, SharedOp, Spans, Started};
+pub use weft_device::station::going_on;

@@ -4,6 +4,7 @@ use weft_sys::clock::now_ns;
 
 use super::*;
 use crate::loopback::Loopback;
+use crate::patience::SPIN_POLLS;
 use weft_wire::Address;
 
 /// A program that has nothing to do.
@@ -71,4 +72,22 @@ fn the_tender_keeps_the_time_while_the_program_computes() {
         assert!(told > before, "a second without a look at the clock");
         drop(station.wait_briefly(|_, now| now >= told));
     }
+}
+
+#[test]
+fn a_wait_that_goes_on_with_another_does_not_look_on_anew() {
+    let device = Loopback::new(Address::new(1, 1, 1, 1, "test"));
+    let station = Station::new(Still(device), Patience::new(60_000_000_000, 1, 2)).unwrap();
+    let mut steps = 0;
+    let mut wait = || {
+        let waited = station.wait_until(Some(20_000_000), |_, _| {
+            steps += 1;
+            false
+        });
+        assert!(waited.is_none(), "nothing came");
+    };
+    going_on(&mut wait);
+    going_on(&mut wait);
+    // A look before each sleep, and one after it; a sleep may end early, but not often.
+    assert!(steps <= 20 * SPIN_POLLS, "{steps} steps");
 }
