@@ -108,8 +108,8 @@ done
 for lab in '' '--lab nodes=2'; do
     place=$([ -n "$lab" ] && echo lab || echo node)
     step "killed $place" role killed 1 $lab
-    for name in closed left_open left_by_an_error interrupted threads closed_by_another_thread \
-        forked; do
+    for name in closed left_open left_by_an_error interrupted build_interrupted threads \
+        closed_by_another_thread forked; do
         step "$name $place" role $name 2 $lab
     done
     step "ping $place" in_venv plain weft run -n 2 $lab -- python examples/python/native_ping.py \

@@ -491,6 +491,221 @@ def in_order(group):
     group.broadcast(0, first)
     assert (order == first).all(), "the members' orders differ"
 
+def grids(size):
+    """Grids of so many processes in two dimensions."""
+    return [(n, size // n) for n in range(1, size + 1) if size % n == 0]
+
+
+def cell(field, y, x):
+    """What the cell at this place of the whole domain holds."""
+    return 1 + field * 10_000 + y * 100 + x
+
+
+def expected(ep, processes, periodic, shape, ghosts, field):
+    """All cells of this rank's block after an exchange, as numbers; 0 beyond a wall."""
+    (low_y, high_y), (low_x, high_x) = ghosts
+    at = divmod(ep.rank, processes[1])
+    whole = [n * cells for n, cells in zip(processes, shape)]
+    found = np.zeros((low_y + shape[0] + high_y, low_x + shape[1] + high_x))
+    for y, x in np.ndindex(found.shape):
+        place = [at[0] * shape[0] + y - low_y, at[1] * shape[1] + x - low_x]
+        if all(round or 0 <= p < n for p, n, round in zip(place, whole, periodic)):
+            found[y, x] = cell(field, place[0] % whole[0], place[1] % whole[1])
+    return found
+
+
+def own(cells, ghosts):
+    """The own cells of all, in place."""
+    return cells[tuple(slice(low, n - high) for n, (low, high) in zip(cells.shape, ghosts))]
+
+
+def plans(ep):
+    """Every ghost cell, for all grids, of Weft's arrays and the program's in one stage."""
+    shape = (5, 7)
+    for processes in grids(ep.size):
+        for periodic in ((True, True), (True, False), (False, False)):
+            for corners in ("turns", "once", "auto", "no"):
+                for ghosts in ([(1, 1), (1, 1)], [(2, 0), (1, 3)]):
+                    one_plan(ep, processes, periodic, shape, corners, ghosts)
+
+
+def one_plan(ep, processes, periodic, shape, corners, ghosts):
+    with weft.Plan(ep, processes, periodic, corners=corners) as plan:
+        made = plan.array(shape, "float64", ghosts)
+        cells = np.asarray(made)
+        assert cells.dtype == "float64" and not cells.any()
+        mine = np.zeros(cells.shape, "int32")
+        laid = plan.lay(mine, ghosts)
+        stage = plan.stage([made, laid])
+        plan.build()
+        want = [expected(ep, processes, periodic, shape, ghosts, field) for field in (0, 1)]
+        fields = [cells, mine]
+        for step in range(3):
+            for field, all_cells in zip(fields, want):
+                field[:] = 0
+                own(field, ghosts)[:] = own(all_cells, ghosts) + step
+            # Nobody fills ghost cells that another one is about to clear.
+            ep.barrier()
+            if step == 1:
+                plan.exchange(stage)
+            else:
+                plan.start(stage)
+                if step == 2:
+                    while not plan.test(stage):
+                        time.sleep(0.001)
+                plan.wait(stage, timeout_s=120)
+            assert plan.test(stage)
+            for field, all_cells in zip(fields, want):
+                same = np.where(all_cells, all_cells + step, 0) == field
+                if corners == "no":
+                    same[corner_cells(ghosts, shape)] = True
+                assert same.all(), (processes, periodic, corners, ghosts, field)
+            ep.barrier()
+    # The views stay good.
+    assert (own(cells, ghosts) == own(want[0], ghosts) + 2).all()
+
+
+def corner_cells(ghosts, shape):
+    """Where ghost layers of both axes meet."""
+    (low_y, high_y), (low_x, high_x) = ghosts
+    y = np.arange(low_y + shape[0] + high_y)[:, None]
+    x = np.arange(low_x + shape[1] + high_x)[None, :]
+    return ((y < low_y) | (y >= low_y + shape[0])) & ((x < low_x) | (x >= low_x + shape[1]))
+
+
+def plans_of_all_shapes(ep):
+    """One to four axes, all types of cells, many and few of them, and neighbours by name."""
+    following, before = neighbours(ep)
+    types = ("int8", "B", "int16", "H", "i", "uint32", "q", "uint64", "f", "d", "complex64", "Zd")
+    for axes in (1, 2, 3, 4):
+        for dtype in types + ("?",):
+            ring = {(1,) + (0,) * (axes - 1): following, (-1,) + (0,) * (axes - 1): before}
+            shape, ghosts = (3,) * axes, [(1, 2)] + [0] * (axes - 1)
+            with weft.Plan(ep, neighbours=ring, corners="no") as plan:
+                array = plan.array(shape, dtype, ghosts)
+                assert array.shape == [6] + [3] * (axes - 1)
+                assert array.ghosts == [(1, 2)] + [(0, 0)] * (axes - 1)
+                cells, stage = np.asarray(array), plan.stage([array])
+                assert list(cells.shape) == array.shape and cells.flags.c_contiguous
+                assert memoryview(array).nbytes == cells.nbytes and memoryview(array).c_contiguous
+                plan.build()
+                layers = np.arange(ep.rank * 3, ep.rank * 3 + 3).astype(cells.dtype)
+                cells[1:4] = layers.reshape((3,) + (1,) * (axes - 1))
+                plan.exchange(stage)
+                total = 3 * ep.size
+                around = [(ep.rank * 3 + n) % total for n in range(-1, 5)]
+                for layer, number in zip(cells, around):
+                    assert (layer == np.array(number).astype(cells.dtype)).all(), (axes, dtype)
+    large(ep, following, before)
+    with weft.Plan(ep, neighbours={}, axes=2) as plan:
+        empty = plan.array((0, 4), ghosts=0)
+        assert np.asarray(empty).shape == (0, 4)
+        stage = plan.stage([empty])
+        plan.build()
+        plan.exchange(stage)
+
+
+def large(ep, following, before):
+    """Faces of many bytes, which go straight, and thin ones, which are packed."""
+    for axis in (0, 1):
+        ahead = (1, 0) if axis == 0 else (0, 1)
+        ring = {ahead: following, tuple(-n for n in ahead): before}
+        with weft.Plan(ep, neighbours=ring) as plan:
+            array = plan.array((600, 500), ghosts=[(axis == 0) * 1, (axis == 1) * 1])
+            cells, stage = np.asarray(array), plan.stage([array])
+            plan.build()
+            first, last = (cells[:1], cells[-1:]) if axis == 0 else (cells[:, :1], cells[:, -1:])
+            for step in range(5):
+                cells[:] = ep.rank + step
+                ep.barrier()
+                plan.exchange(stage)
+                assert (first == before + step).all() and (last == following + step).all()
+                ep.barrier()
+
+
+def bad_plans(ep):
+    bad, axis = weft.BadArgument, (ep.size, 1)
+    raises(bad, "either `processes`", weft.Plan, ep)
+    raises(bad, "either `processes`", weft.Plan, ep, axis, neighbours={(1, 0): 0})
+    raises(bad, "corners", weft.Plan, ep, axis, corners="round")
+    raises(bad, "no axis", weft.Plan, ep, neighbours={})
+    raises(bad, "not in a grid", weft.Plan, ep, (0, 1))
+    raises(bad, "grid of 1 axes", weft.Plan, ep, (ep.size,), (True, False))
+    plan, other = weft.Plan(ep, axis), weft.Plan(ep, axis)
+    raises(bad, "no type", plan.array, (4, 4), "float7")
+    raises(bad, "`ghosts` has 1 axes", plan.array, (4, 4), ghosts=[1])
+    raises(bad, "5 axes", plan.array, (4,) * 5)
+    raises(bad, "0 axes", plan.array, ())
+    raises(bad, "larger than memory", plan.array, (1 << 62, 1 << 62))
+    raises(TypeError, "", plan.array, (4, 4), ghosts="many")
+    full = np.zeros((6, 6))
+    locked = full.copy()
+    locked.flags.writeable = False
+    raises(bad, "read-only", plan.lay, locked)
+    raises(bad, "read-only", plan.lay, bytes(100))
+    for strange in (full[:, :5], full.T, full[::2]):
+        raises(bad, "in C order", plan.lay, strange)
+    raises(bad, "numpy.from_dlpack", plan.lay, OnlyDlpack(full))
+    raises(bad, "6 cells along axis 1", plan.lay, full, ghosts=[1, 4])
+    raises(bad, "5 axes", plan.lay, np.zeros((3,) * 5), ghosts=0)
+    mine = plan.lay(full)
+    raises(BufferError, "look at that", memoryview, mine)
+    made = plan.array((4, 4))
+    stage = plan.stage([mine, made])
+    raises(bad, "of another plan", other.stage, [made])
+    raises(bad, "not built", plan.start, stage)
+    raises(bad, "not built", plan.wait, stage)
+    plan.build()
+    raises(bad, "is built", plan.build)
+    raises(bad, "is built", plan.array, (4, 4))
+    raises(bad, "is built", plan.stage, [made])
+    raises(bad, "of another plan", other.start, stage)
+    raises(bad, "timeout_s", plan.wait, stage, timeout_s=-1)
+    plan.start(stage)
+    if ep.size > 1:
+        raises(bad, "under way", plan.start, stage)
+    plan.wait(stage)
+    for each in (plan, other):
+        each.close()
+        each.close()
+    raises(weft.Closed, "plan is closed", plan.start, stage)
+    raises(weft.Closed, "plan is closed", plan.wait, stage)
+    raises(weft.Closed, "plan is closed", other.build)
+    with weft.Plan(ep, (ep.size,)) as line:
+        lent = bytearray(10)
+        line.lay(lent)
+        raises(BufferError, "export", lent.append, 1)
+    lent.append(1)
+    refused(ep)
+
+
+def refused(ep):
+    """What one rank says wrong, or two say differently, all are told."""
+    bad, last = weft.BadArgument, ep.size - 1
+    cases = [
+        ("cannot be wider than a block", lambda: ((ep.size, 1), (1, 8), [2, 0])),
+        ("the grid has", lambda: ((ep.size + 1, 1), (8, 8), 1)),
+    ]
+    if ep.size > 1:
+        # The last rank is not as wide as the others, or has other ghost layers.
+        wide = 8 if ep.rank < last else 9
+        cases.append(("8 cells of 8 bytes", lambda: ((ep.size, 1), (8, wide), [1, 0])))
+        thick = 1 if ep.rank < last else 2
+        cases.append(("2 x 8 cells", lambda: ((ep.size, 1), (8, 8), [thick, 0])))
+    for words, make in cases:
+        processes, shape, ghosts = make()
+        plan = weft.Plan(ep, processes, (True, False))
+        stage = plan.stage([plan.array(shape, ghosts=ghosts)])
+        raises(bad, words, plan.build)
+        raises(bad, "could not be built", plan.start, stage)
+        raises(bad, "could not be built", plan.build)
+        plan.close()
+        ep.barrier()
+    nobody = weft.Plan(ep, neighbours={(1, 0): ep.size})
+    nobody.stage([nobody.array((4, 4))])
+    raises(bad, "was named as a neighbour", nobody.build)
+    ep.barrier()
+
 
 TESTS = [
     messages_of_all_sizes,
@@ -506,6 +721,9 @@ TESTS = [
     regions,
     a_region_closed_during_puts,
     groups,
+    plans,
+    plans_of_all_shapes,
+    bad_plans,
 ]
 
 

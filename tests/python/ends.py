@@ -19,6 +19,7 @@ LIMIT_S = 120
 def killed(ep):
     """Rank 1 is killed: whatever rank 0 waits for ends in an error that names it."""
     dead = weft.PeerDead
+    plan, stages, _ = line(ep)
     if ep.rank == 1:
         with ep.region(1 << 20) as region:
             ep.send(0, 1, region.handle.to_bytes())
@@ -28,6 +29,7 @@ def killed(ep):
     ep.recv(1, 1, handle)
     there = weft.RegionHandle.from_bytes(handle)
     region, group = ep.region(64), weft.Group(ep)
+    plan.start(stages[0])
     into = bytearray(1 << 20)
     waiting = [ep.irecv(1, 3, into), ep.irecv(weft.ANY, weft.ANY, bytearray(9))]
     ep.isend(1, 4, bytes(1 << 22))
@@ -47,7 +49,18 @@ def killed(ep):
     raises(dead, "rank 1", group.broadcast, 1, into)
     raises(dead, "rank 1", group.deliver)
     raises(dead, "rank 1", region.wait_notice)
+    raises(dead, "rank 1", plan.wait, stages[0], timeout_s=LIMIT_S)
+    raises(dead, "rank 1", plan.start, stages[1])
     raises(ConnectionError, "is gone", ep.recv, 1, 5, into)
+
+
+def line(ep):
+    """A plan of a row of ranks, built, with two stages, and its arrays."""
+    plan = weft.Plan(ep, (ep.size,), (True,))
+    arrays = [plan.array((1000,)), plan.lay(memoryview(bytearray(8 * 1002)).cast("d"))]
+    stages = [plan.stage([array]) for array in arrays]
+    plan.build()
+    return plan, stages, arrays
 
 
 def closed(ep):
@@ -60,7 +73,13 @@ def closed(ep):
 
 
 def left_open(ep):
-    """Rank 1 closes nothing: the interpreter's end does."""
+    """Rank 1 closes nothing: the interpreter's end does, plans under way included."""
+    global KEPT
+    KEPT = line(ep)
+    plan, stages, _ = KEPT
+    if ep.rank == 1:
+        for stage in stages:
+            plan.start(stage)
     closed(ep)
 
 
@@ -76,9 +95,14 @@ def left_by_an_error(ep):
 
 def interrupted(ep):
     """Ctrl-C ends every wait, and what was waited for leaves no trace."""
+    plan, stages, arrays = line(ep)
     if ep.rank == 1:
+        cells = memoryview(arrays[0])
+        cells[1] = cells[1000] = 7.0
         ep.recv(0, 1, bytearray(1))
+        plan.exchange(stages[0])
         return
+    plan.start(stages[0])
     region, group = ep.region(64), weft.Group(ep, [0, 1])
     into, long = bytearray(1 << 22), bytes(1 << 22)
     request = ep.irecv(1, 9, into)
@@ -96,6 +120,8 @@ def interrupted(ep):
         lambda: group.broadcast(1, bytearray(100)),
         lambda: ep.allreduce(weft.AtomicOp.Sum, bytearray(100)),
         lambda: ep.barrier(),
+        lambda: plan.wait(stages[0]),
+        lambda: plan.wait(stages[0], timeout_s=LIMIT_S),
     ]
     for number, wait in enumerate(waits):
         calls = interrupt_soon()
@@ -108,6 +134,29 @@ def interrupted(ep):
     assert request.cancel()
     into.append(1)
     ep.send(1, 1, b"!")
+    # The exchange has gone on.
+    plan.wait(stages[0])
+    cells = memoryview(arrays[0])
+    assert cells[0] == cells[1001] == 7.0
+
+
+def build_interrupted(ep):
+    """Ctrl-C ends the wait for others to build a plan; the endpoint closes nevertheless."""
+    plan = weft.Plan(ep, (ep.size,))
+    plan.stage([plan.array((10,))])
+    if ep.rank == 1:
+        gone = (weft.PeerClosed, weft.PeerDead)
+        raises(gone, "rank 0", ep.recv, 0, 1, bytearray(1))
+        return
+    calls = interrupt_soon()
+    try:
+        plan.build()
+    except KeyboardInterrupt:
+        calls.join()
+    else:
+        raise AssertionError("nobody has interrupted it")
+    raises(weft.BadArgument, "being built", plan.build)
+    plan.close()
 
 
 def interrupt_soon():
@@ -147,6 +196,30 @@ def threads(ep):
         talker.join()
     assert not failed, failed
     one_request(ep, other)
+    two_stages(ep)
+
+
+def two_stages(ep):
+    """One thread waits for a stage, another one uses the plan meanwhile."""
+    plan, (first, second), _ = line(ep)
+    plan.start(first)
+    if ep.rank == 0:
+        ended = []
+        waiter = threading.Thread(target=lambda: ended.append(plan.wait(first)))
+        waiter.start()
+        for _ in range(5):
+            plan.exchange(second)
+        ep.barrier()
+        plan.start(second)
+        plan.wait(second)
+        waiter.join()
+        assert ended == [None]
+    else:
+        for _ in range(5):
+            plan.exchange(second)
+        ep.barrier()
+        plan.exchange(second)
+        plan.wait(first)
 
 
 def one_request(ep, other):
@@ -176,6 +249,11 @@ def one_request(ep, other):
 def closed_by_another_thread(ep):
     """Closing ends the waits of other threads."""
     ends = []
+    plan, (first, second), _ = line(ep)
+    plan.exchange(second)
+    if ep.rank == 0:
+        # Its neighbour has not.
+        plan.start(first)
 
     def wait():
         try:
@@ -194,12 +272,17 @@ def closed_by_another_thread(ep):
     raises(weft.Error, "", request.wait)
     into.append(1)
     raises(weft.Closed, "closed", ep.send, 0, 1, b"1")
+    raises(weft.Closed, "endpoint is closed", plan.wait, first)
+    plan.close()
 
 
 def forked(ep):
     """A child that is forked off is told, does no harm, and ends."""
     other = 1 - ep.rank
     region, group = ep.region(64), weft.Group(ep)
+    plan, stages, _ = line(ep)
+    plan.start(stages[0])
+    plan.start(stages[1])
     request = ep.irecv(other, 1, bytearray(1))
     # A thread waits meanwhile, and is not there in the child.
     waiter = threading.Thread(target=ep.recv, args=(other, 2, bytearray(1)))
@@ -215,6 +298,9 @@ def forked(ep):
             lambda: group.barrier(),
             lambda: region.wait_notice(),
             lambda: region.close(),
+            lambda: plan.wait(stages[0]),
+            lambda: plan.close(),
+            lambda: weft.Plan(ep, (ep.size,)),
             lambda: ep.close(),
             lambda: weft.Endpoint(JOB),
             lambda: JOB.close(),
@@ -229,6 +315,8 @@ def forked(ep):
     assert request.wait().len == 1
     ep.send(other, 2, b"!")
     waiter.join()
+    for stage in stages:
+        plan.wait(stage)
     ep.barrier()
 
 
@@ -240,12 +328,14 @@ ROLES = {
         left_open,
         left_by_an_error,
         interrupted,
+        build_interrupted,
         threads,
         closed_by_another_thread,
         forked,
     )
 }
 JOB = None
+KEPT = None
 
 
 def main():

@@ -15,6 +15,18 @@ def talk(endpoint: weft.Endpoint) -> int:
     return request.wait().len + status.source + sender + len(data) + notice.len
 
 
+def exchange(endpoint: weft.Endpoint, mine: bytearray) -> list[int]:
+    with weft.Plan(endpoint, (2, 1), periodic=(True, False), corners="no") as plan:
+        field: weft.Array = plan.array((4, 8), "float32", ghosts=[(1, 2), 0])
+        stage: weft.Stage = plan.stage([field, plan.lay(memoryview(mine))])
+        plan.build()
+        plan.start(stage)
+        if not plan.test(stage):
+            plan.wait(stage, timeout_s=1)
+    weft.Plan(endpoint, neighbours={(-1, 0): 1}, axes=2).close()
+    return field.shape
+
+
 def join() -> weft.Endpoint:
     try:
         return weft.Endpoint(weft.Job.from_env())

@@ -1,5 +1,5 @@
 //! The endpoint as Python has it: the library's behind a lock that only its closing takes for
-//! itself, and what must end before it: operations, regions and groups.
+//! itself, and what must end before it: operations, plans, regions and groups.
 
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -13,6 +13,7 @@ use weft::endpoint::{Completion, Endpoint as Native, Request as NativeRequest};
 
 use crate::error::Failure;
 use crate::fork::Born;
+use crate::halo;
 use crate::job::Job;
 use crate::memory::Memory;
 use crate::message::Status;
@@ -51,6 +52,7 @@ pub struct Endpoint {
     loose: Mutex<Vec<Arc<Operation>>>,
     loose_count: AtomicUsize,
     pub(crate) regions: Mutex<HashMap<u64, ManuallyDrop<Kept>>>,
+    pub(crate) plans: Mutex<HashMap<u64, ManuallyDrop<halo::Kept>>>,
     pub(crate) seats: Mutex<Vec<Seat>>,
     /// The group of all ranks, once there was a barrier.
     pub(crate) everybody: Mutex<Option<Seat>>,
@@ -78,6 +80,7 @@ impl Endpoint {
             loose: Mutex::default(),
             loose_count: AtomicUsize::new(0),
             regions: Mutex::default(),
+            plans: Mutex::default(),
             seats: Mutex::default(),
             everybody: Mutex::default(),
         };
@@ -106,9 +109,9 @@ impl Endpoint {
         Ok(all)
     }
 
-    /// Closes it: what was started and has not ended is cancelled, regions are dropped and groups
-    /// left, and the others are told. Waits for other threads' calls to end, which end in `Closed`.
-    /// Nothing happens if it is closed already.
+    /// Closes it: what was started and has not ended is cancelled, plans are closed, regions
+    /// dropped and groups left, and the others are told. Waits for other threads' calls to end,
+    /// which end in `Closed`. Nothing happens if it is closed already.
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
         self.born.check()?;
         if let Some(ending) = self.end(py) {
@@ -294,7 +297,10 @@ impl Endpoint {
         seats.extend(lock(&self.everybody).take());
         let regions = std::mem::take(&mut *lock(&self.regions)).into_values();
         let regions = regions.map(ManuallyDrop::into_inner).collect();
-        Some(Ending { operations, seats, regions, native: ManuallyDrop::into_inner(native) })
+        let plans = std::mem::take(&mut *lock(&self.plans)).into_values();
+        let plans = plans.map(ManuallyDrop::into_inner).collect();
+        let native = ManuallyDrop::into_inner(native);
+        Some(Ending { operations, plans, seats, regions, native })
     }
 }
 
@@ -302,6 +308,7 @@ impl Endpoint {
 /// order.)
 struct Ending {
     operations: Vec<Arc<Operation>>,
+    plans: Vec<halo::Kept>,
     seats: Vec<Seat>,
     regions: Vec<Kept>,
     native: Box<Native>,
@@ -310,7 +317,8 @@ struct Ending {
 impl Ending {
     /// Ends all of it. Gives the operations, whose memory is free where they have ended.
     fn run(self) -> Vec<Arc<Operation>> {
-        let Ending { operations, seats, regions, native } = self;
+        let Ending { operations, plans, seats, regions, native } = self;
+        let ended: Vec<_> = plans.iter().map(halo::Kept::end).collect();
         for operation in &operations {
             // What cannot be cancelled ends by itself, or its peer is in trouble.
             if !matches!(operation.cancel(&native), Ok(true)) {
@@ -321,7 +329,13 @@ impl Ending {
             drop(seat.on(&native));
         }
         drop(regions);
-        drop(native);
+        if ended.iter().all(Result::is_ok) {
+            drop(native);
+        } else {
+            // A thread still waits in it for peers that do not come: it stays until the process's
+            // end, which tells them.
+            std::mem::forget(native);
+        }
         for operation in &operations {
             operation.settle();
             operation.forsake();

@@ -71,6 +71,7 @@ fn class_of(error: &Error) -> (&'static str, Option<u32>) {
         Error::Refused { peer, .. } => ("Refused", Some(peer.0)),
         Error::Mismatch { peer, .. } => ("Mismatch", Some(peer.0)),
         Error::Region { .. }
+        | Error::Halo { .. }
         | Error::Collective { .. }
         | Error::BadGroup { .. }
         | Error::BadAddress { .. }

@@ -6,6 +6,7 @@
 //! | `job`, `endpoint` | the place in a job; an endpoint, and the way to the library's |
 //! | `message`, `request` | tagged messages; operations that go on |
 //! | `collective`, `group`, `region` | the same as the library's modules of these names |
+//! | `halo`, `array` | exchange of boundaries: the plan, and its arrays |
 //! | `memory`, `dlpack`, `number` | what programs give: their memory, their numbers |
 //! | `wait` | waits in slices, between which signals are looked at |
 //! | `error`, `fork` | what is raised; endpoints that a forked child must not touch |
@@ -14,12 +15,14 @@
 //! operation has ended, whatever becomes of the request. **The GIL** is released in all that can
 //! wait. Locks of this crate are never held while it is taken again.
 
+mod array;
 mod collective;
 mod dlpack;
 mod endpoint;
 mod error;
 mod fork;
 mod group;
+mod halo;
 mod job;
 mod memory;
 mod message;
@@ -64,5 +67,8 @@ fn _weft(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<region::Region>()?;
     module.add_class::<region::RegionHandle>()?;
     module.add_class::<region::Notice>()?;
+    module.add_class::<halo::Plan>()?;
+    module.add_class::<halo::Stage>()?;
+    module.add_class::<array::Array>()?;
     Ok(())
 }

@@ -26,12 +26,12 @@ pub struct Memory {
     unit: usize,
     scalar: Option<Scalar>,
     /// Keeps it.
-    _export: Export,
+    export: Export,
 }
 
 enum Export {
     /// Boxed: exporters may have pointers from the view into itself.
-    Buffer(#[allow(dead_code, reason = "it is kept")] Box<View>),
+    Buffer(Box<View>),
     Tensor(#[allow(dead_code, reason = "it is kept")] Tensor),
 }
 
@@ -108,7 +108,7 @@ impl Memory {
         }
         let (ptr, len) = (raw.buf.cast(), usize::try_from(raw.len).unwrap_or(0));
         let scalar = scalar_of(format, unit);
-        Ok(Memory { ptr, len, unit, scalar, _export: Export::Buffer(view) })
+        Ok(Memory { ptr, len, unit, scalar, export: Export::Buffer(view) })
     }
 
     fn of_tensor(tensor: Tensor, usage: Use) -> Result<Memory, Failure> {
@@ -120,7 +120,7 @@ impl Memory {
             return Err(scattered());
         }
         let (ptr, len, unit, scalar) = (parts.ptr, parts.len, parts.unit, parts.scalar);
-        Ok(Memory { ptr, len, unit, scalar, _export: Export::Tensor(tensor) })
+        Ok(Memory { ptr, len, unit, scalar, export: Export::Tensor(tensor) })
     }
 
     /// The same for the library. It must not be used there once this is dropped.
@@ -162,6 +162,16 @@ impl Memory {
     /// Elements.
     pub fn count(&self) -> usize {
         self.len.checked_div(self.unit).unwrap_or(0)
+    }
+
+    /// Elements along each axis, the slowest first; `None` of a tensor.
+    pub fn shape(&self) -> Option<Vec<usize>> {
+        let Export::Buffer(view) = &self.export else { return None };
+        let raw = &view.0;
+        let axes = usize::try_from(raw.ndim).unwrap_or(0);
+        // SAFETY: a view that was asked for its strides has a shape, of as many numbers as axes.
+        let count = |axis| unsafe { *raw.shape.add(axis) };
+        Some((0..axes).map(|axis| usize::try_from(count(axis)).unwrap_or(0)).collect())
     }
 
     /// What its numbers are.

@@ -41,7 +41,7 @@ class Mismatch(Error):
 
 
 class Closed(Error):
-    """The job, endpoint, group or region was closed."""
+    """The job, endpoint, group, region or plan was closed."""
 
 
 class Forked(Error):
