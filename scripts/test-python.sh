@@ -112,6 +112,10 @@ for lab in '' '--lab nodes=2'; do
         closed_by_another_thread forked; do
         step "$name $place" role $name 2 $lab
     done
+    for n in 2 4; do
+        step "wave $place $n" in_venv plain weft run -n $n $lab -- \
+            python examples/python/wave.py 100 100
+    done
     step "ping $place" in_venv plain weft run -n 2 $lab -- python examples/python/native_ping.py \
         100000 100
 done
