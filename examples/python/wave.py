@@ -12,6 +12,8 @@ import weft
 
 points = int(sys.argv[1]) if len(sys.argv) > 1 else 256
 steps = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+if steps < 1:
+    sys.exit("wave.py: at least 1 step")
 #: (c dt / h)**2: the scheme is stable up to 1/2.
 COURANT2 = 0.4
 #: Half waves along y and along x.

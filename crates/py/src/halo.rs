@@ -23,13 +23,16 @@ const BUILD_ENDS: Duration = Duration::from_secs(1);
 /// A look at whether it has, or at whether another thread has had its turn.
 const LOOK: Duration = Duration::from_millis(1);
 
+const CLOSED: Failure = Failure::Closed { what: "plan" };
+
 enum State {
     Draft(Draft<'static>),
     /// A thread builds it, and has the draft. Its endpoint must stay meanwhile.
     Building,
     Built(NativePlan<'static>),
-    /// It could not be built, or is closed.
-    Over,
+    /// It could not be built.
+    Failed,
+    Closed,
 }
 
 /// What a plan is, between calls; it is dropped before its endpoint.
@@ -85,7 +88,7 @@ impl Kept {
                 return None;
             }
             // What is under way is given up, and does not use the memory any more.
-            exchange.state = State::Over;
+            exchange.state = State::Closed;
             Some(std::mem::take(&mut exchange.memories))
         })
     }
@@ -96,7 +99,8 @@ impl Exchange {
         match &mut self.state {
             State::Draft(draft) => Ok(draft),
             State::Building => Err(building()),
-            State::Over => Err(over()),
+            State::Failed => Err(failed()),
+            State::Closed => Err(CLOSED),
             State::Built(_) => Err(Failure::argument(
                 "the plan is built: describe all of it before, or begin another one",
             )),
@@ -108,7 +112,8 @@ impl Exchange {
             State::Built(plan) => plan,
             State::Draft(_) => return Err(Failure::argument("the plan is not built: `build` it")),
             State::Building => return Err(building()),
-            State::Over => return Err(over()),
+            State::Failed => return Err(failed()),
+            State::Closed => return Err(CLOSED),
         };
         let known = self.stages.get(stage.number).copied();
         Ok((built, known.ok_or_else(|| Failure::argument("the stage is of another plan"))?))
@@ -119,7 +124,7 @@ fn building() -> Failure {
     Failure::argument("the plan is being built: wait until `build` has ended")
 }
 
-fn over() -> Failure {
+fn failed() -> Failure {
     Failure::argument("the plan could not be built: close it, and begin another one")
 }
 
@@ -316,7 +321,7 @@ impl Plan {
             let built = draft.build();
             let (state, ended) = match built {
                 Ok(plan) => (State::Built(plan), Ok(())),
-                Err(error) => (State::Over, Err(error)),
+                Err(error) => (State::Failed, Err(error)),
             };
             // From then on the endpoint may go.
             building.with(|exchange| exchange.state = state);
@@ -324,7 +329,7 @@ impl Plan {
             let _ = sender.send(ended);
         });
         if let Err(error) = spawned {
-            kept.with(|exchange| exchange.state = State::Over);
+            kept.with(|exchange| exchange.state = State::Failed);
             return Err(Error::system("starting a thread to build the plan on", &error).into());
         }
         in_slices(py, Limit::NONE, move |slice_ns| {
@@ -439,7 +444,7 @@ fn named(all: &BTreeMap<Vec<i8>, u32>, axes: Option<usize>) -> Result<Neighbours
 impl Plan {
     fn kept(&self) -> Result<Kept, Failure> {
         let plans = lock(&self.endpoint.get().plans);
-        let kept = plans.get(&self.number).ok_or(Failure::Closed { what: "plan" })?;
+        let kept = plans.get(&self.number).ok_or(CLOSED)?;
         Ok(Kept::clone(kept))
     }
 
