@@ -246,14 +246,37 @@ def one_request(ep, other):
     assert ends[1].len == 1, ends
 
 
+def wait_for_plan(plan, stage, told):
+    try:
+        plan.wait(stage)
+    except weft.Error as error:
+        told.append(error)
+
+
+def closed_plan(ep):
+    """A plan's closing ends them as well."""
+    plan, (first, _), _ = line(ep)
+    if ep.rank == 0:
+        plan.start(first)
+        planner = threading.Thread(target=wait_for_plan, args=(plan, first, told := []))
+        planner.start()
+        time.sleep(0.05)
+        plan.close()
+        planner.join()
+        assert isinstance(told[0], weft.Closed) and "the plan is closed" in str(told[0]), told
+
+
 def closed_by_another_thread(ep):
     """Closing ends the waits of other threads."""
     ends = []
     plan, (first, second), _ = line(ep)
     plan.exchange(second)
+    closed_plan(ep)
+    planner = threading.Thread(target=wait_for_plan, args=(plan, first, told := []))
     if ep.rank == 0:
         # Its neighbour has not.
         plan.start(first)
+        planner.start()
 
     def wait():
         try:
@@ -269,6 +292,9 @@ def closed_by_another_thread(ep):
     ep.close()
     waiter.join()
     assert isinstance(ends[0], (weft.Closed, weft.Cancelled, weft.PeerClosed)), ends
+    if ep.rank == 0:
+        planner.join()
+        assert isinstance(told[0], (weft.Closed, weft.PeerClosed, weft.PeerDead)), told
     raises(weft.Error, "", request.wait)
     into.append(1)
     raises(weft.Closed, "closed", ep.send, 0, 1, b"1")
