@@ -186,16 +186,27 @@ impl Region {
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
         let endpoint = self.endpoint.get();
         endpoint.check_process()?;
-        let Some(kept) = lock(&endpoint.regions).remove(&self.number) else { return Ok(()) };
-        py.detach(|| {
-            let Kept { mut region, _memory: memory } = ManuallyDrop::into_inner(kept);
-            // Other threads are at most a slice long in it.
-            while let Err(used) = Arc::try_unwrap(region) {
-                region = used;
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            drop(memory);
+        // The endpoint stays meanwhile: the library's region uses it when it is dropped.
+        let ended = py.detach(|| {
+            endpoint.with(|_| {
+                let kept = lock(&endpoint.regions).remove(&self.number);
+                let Some(kept) = kept.map(ManuallyDrop::into_inner) else { return Ok(None) };
+                let Kept { mut region, _memory: memory } = kept;
+                // Other threads are at most a slice long in it.
+                while let Err(used) = Arc::try_unwrap(region) {
+                    region = used;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(memory)
+            })
         });
+        match ended {
+            // The GIL is held here, as those want it who have the memory.
+            Ok(memory) => drop(memory),
+            // Closing has dropped it.
+            Err(Failure::Closed { .. }) => {}
+            Err(failure) => return Err(failure),
+        }
         Ok(())
     }
 
