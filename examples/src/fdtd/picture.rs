@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::transport::Done;
 
+/// So wide a picture is, about: small grids have squares of pixels for cells.
+const PIXELS: usize = 480;
+
 /// Where pictures go, and what is bright in them.
 #[derive(Clone, Debug)]
 pub struct Album {
@@ -31,8 +34,14 @@ impl Album {
     pub fn add(&self, step: u64, width: usize, values: &[u8]) -> Done {
         let path = self.folder.join(format!("ez-{step:06}.png"));
         let values = values.as_chunks().0.iter().map(|bytes| f64::from_ne_bytes(*bytes));
-        let pixels: Vec<u8> = values.flat_map(|value| colour(value / self.brightest)).collect();
-        let height = pixels.len() / 3 / width;
+        let cells: Vec<[u8; 3]> = values.map(|value| colour(value / self.brightest)).collect();
+        let scale = (PIXELS / width.max(1)).max(1);
+        let wide = |row: &[[u8; 3]]| -> Vec<u8> {
+            row.iter().flat_map(|cell| cell.repeat(scale)).collect()
+        };
+        let pixels: Vec<u8> =
+            cells.chunks(width.max(1)).flat_map(|row| wide(row).repeat(scale)).collect();
+        let (width, height) = (width * scale, cells.len() / width.max(1) * scale);
         let write = || -> Done {
             let file = BufWriter::new(File::create(&path)?);
             let mut picture = png::Encoder::new(file, width as u32, height as u32);
@@ -65,9 +74,13 @@ mod tests {
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!((info.width, info.height), (3, 2));
-        let half = [255, 128, 128];
-        let white = [255; 3];
-        assert_eq!(pixels, [white, [255, 0, 0], [0, 0, 255], half, [255, 0, 0], white].concat());
+        assert_eq!((info.width, info.height), (480, 320));
+        let (red, blue, half, white) = ([255, 0, 0], [0, 0, 255], [255, 128, 128], [255; 3]);
+        for (cell, wanted) in [white, red, blue, half, red, white].iter().enumerate() {
+            for (x, y) in [(0, 0), (159, 159), (80, 1)] {
+                let at = 3 * ((cell / 3 * 160 + y) * 480 + cell % 3 * 160 + x);
+                assert_eq!(pixels[at..at + 3], *wanted, "cell {cell}, at {x}, {y}");
+            }
+        }
     }
 }
