@@ -58,6 +58,10 @@ excepted() (
         plain "$transport" "$mpi" -n 4 --lab nodes=4 -- \
             "$out/collectives-$mpi" --rounds 60 --threads
         ;;
+    halo-lab)
+        plain "$transport" "$mpi" -n 2 "${options[@]}" -- \
+            "$out/examples-$mpi/halo" x 20 "$name:small"
+        ;;
     mpi4py*)
         [ "$mpi" = openmpi ] && options+=(--mpi-args="--map-by :OVERSUBSCRIBE")
         plain "$transport" "$mpi" -n 2 "${options[@]}" -- ".venv/$mpi/bin/python" \

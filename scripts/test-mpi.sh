@@ -284,7 +284,8 @@ for mpi in "${mpis[@]}"; do
     step "stress $mpi lab 7 called" mpirun -n 7 --lab nodes=2 -- "$out/stress-$mpi" --seconds 0.001
     for program in examples/mpi/programs/*.c; do
         name=$(basename "$program" .c)
-        mapfile -t words < <("$out/examples-$mpi/$name" list)
+        left=$(without "$mpi" "$name-lab")
+        mapfile -t words < <("$out/examples-$mpi/$name" list | grep -v "^${left:-nothing}:")
         step "$name $mpi lab 2" mpirun -n 2 --lab nodes=2 -- "$out/examples-$mpi/$name" x 100 \
             "${words[@]}"
         step "$name $mpi lab 8" mpirun -n 8 --lab nodes=4 -- "$out/examples-$mpi/$name" x 10 \
