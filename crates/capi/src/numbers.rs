@@ -85,22 +85,6 @@ pub const WEFT_SWAP_IF_GREATER: weft_op = 19;
 /// `a` in the bits that are set in `c`, `t` in the others.
 pub const WEFT_SWAP_MASKED: weft_op = 20;
 
-/// The types by their numbers, from 1.
-const SCALARS: [Scalar; 12] = [
-    Scalar::I8,
-    Scalar::U8,
-    Scalar::I16,
-    Scalar::U16,
-    Scalar::I32,
-    Scalar::U32,
-    Scalar::I64,
-    Scalar::U64,
-    Scalar::I128,
-    Scalar::U128,
-    Scalar::F32,
-    Scalar::F64,
-];
-
 fn numbered<T: Copy>(all: &[T], number: c_int, what: &str) -> Result<T, Failure> {
     let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
     let found = at.and_then(|at| all.get(at)).copied();
@@ -113,7 +97,8 @@ fn numbered<T: Copy>(all: &[T], number: c_int, what: &str) -> Result<T, Failure>
 }
 
 pub(crate) fn scalar(number: weft_scalar) -> Result<Scalar, Failure> {
-    numbered(&SCALARS, number, "type of numbers")
+    // As with operators: those that C has come first on the wire.
+    numbered(&Scalar::ALL[..WEFT_F64 as usize], number, "type of numbers")
 }
 
 pub(crate) fn operator(number: weft_op) -> Result<AtomicOp, Failure> {

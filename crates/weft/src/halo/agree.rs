@@ -1,13 +1,13 @@
 //! What ranks tell each other while a plan is built.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_sys::buf::Buf;
 use weft_sys::cells::{AXES, Cells};
-use weft_wire::{Envelope, Kind};
+use weft_wire::Kind;
 
 use super::draft::Field;
-use super::lane::{Lane, Seen, Shown};
+use super::lane::{Lane, Seen, Shown, send};
 use super::parts::Turn;
 use super::table::{self, Pair, Row};
 use crate::endpoint::{Endpoint, Source, Tag};
@@ -31,14 +31,6 @@ pub(super) type Tables = BTreeMap<u32, Vec<Row>>;
 /// A plan's lanes, by stage and turn.
 pub(super) type Lanes = Vec<Vec<Vec<Lane>>>;
 
-pub(super) fn send(endpoint: &Endpoint, peer: u32, tag: u64, bytes: Vec<u8>) -> Result<(), Error> {
-    let envelope = Envelope { tag, kind: Kind::HALO, ..Envelope::default() };
-    if let Some(request) = endpoint.start_send(peer, &envelope, &Buf::from_vec(bytes))? {
-        endpoint.detach(request);
-    }
-    Ok(())
-}
-
 fn receive(endpoint: &Endpoint, peer: u32, tag: u64, len: usize) -> Result<Vec<u8>, Error> {
     let buf = Buf::from_vec(vec![0; len]);
     let request = endpoint.start_receive(Source::Rank(peer), Tag::from(tag), Kind::HALO, buf);
@@ -46,15 +38,6 @@ fn receive(endpoint: &Endpoint, peer: u32, tag: u64, len: usize) -> Result<Vec<u
     let mut bytes = completion.buffer;
     bytes.truncate(completion.status.len);
     Ok(bytes)
-}
-
-/// All peers of a plan, this rank itself among them where it is its own neighbour.
-fn peers(stages: &[Vec<Turn>]) -> Vec<u32> {
-    let mut peers: Vec<u32> =
-        stages.iter().flatten().flat_map(|turn| turn.keys().copied()).collect();
-    peers.sort_unstable();
-    peers.dedup();
-    peers
 }
 
 /// Exchanges tables with all neighbours, and compares them. `checked` is what this rank has found
@@ -71,7 +54,8 @@ pub(super) fn compare(
 ) -> Result<Tables, Error> {
     let (rank, size) = (endpoint.rank(), endpoint.size());
     let mut own: Vec<Vec<u8>> = vec![Vec::new(); size as usize];
-    for peer in peers(stages).into_iter().filter(|peer| *peer != rank) {
+    let peers: BTreeSet<u32> = stages.iter().flatten().flat_map(Turn::keys).copied().collect();
+    for peer in peers.into_iter().filter(|peer| *peer != rank) {
         own[peer as usize] = table::encode(stages.len(), &table::rows(stages, peer, true));
     }
     let lens: Vec<u64> = own.iter().map(|table| table.len() as u64).collect();
@@ -79,7 +63,7 @@ pub(super) fn compare(
     endpoint.alltoall(&lens, &mut theirs)?;
     let word = tag(plan, BUILDING, 0, TABLE);
     for (peer, bytes) in (0..).zip(own).filter(|(_, bytes)| !bytes.is_empty()) {
-        send(endpoint, peer, word, bytes)?;
+        send(endpoint, peer, word, &Buf::from_vec(bytes))?;
     }
     let mut tables = Tables::new();
     let own_fault = checked.err().map(|error| match error {
@@ -151,10 +135,8 @@ pub(super) fn show(
     lanes: &mut Lanes,
     tables: &Tables,
 ) -> Result<(), Error> {
-    let mut peers: Vec<u32> = all(lanes).map(|lane| lane.peer()).collect();
-    peers.sort_unstable();
-    peers.dedup();
-    peers.retain(|peer| *peer != endpoint.rank());
+    let mut peers: BTreeSet<u32> = all(lanes).map(|lane| lane.peer()).collect();
+    peers.remove(&endpoint.rank());
     let (shown, seen) = (tag(plan, BUILDING, 0, SHOWN), tag(plan, BUILDING, 0, SEEN));
     for &peer in &peers {
         let mut bytes = Vec::new();
@@ -169,7 +151,7 @@ pub(super) fn show(
         if bytes.is_empty() {
             of(lanes, peer).try_for_each(|lane| lane.hide(endpoint))?;
         }
-        send(endpoint, peer, shown, bytes)?;
+        send(endpoint, peer, shown, &Buf::from_vec(bytes))?;
     }
     for &peer in &peers {
         let rows = tables.get(&peer).map_or(&[][..], |rows| rows);
@@ -180,7 +162,7 @@ pub(super) fn show(
             .map(|(bytes, row)| look(endpoint, peer, Shown::decode(bytes, &row.2.cells)?));
         let found: Option<Vec<Seen>> = parts.collect();
         let found = found.filter(|found| !found.is_empty() && found.len() == rows.len());
-        send(endpoint, peer, seen, vec![u8::from(found.is_some())])?;
+        send(endpoint, peer, seen, &Buf::from_vec(vec![u8::from(found.is_some())]))?;
         let Some(found) = found else { continue };
         let mut found = found.into_iter();
         for lane in of(lanes, peer) {

@@ -124,19 +124,17 @@ impl Pack {
         Ok(Pack { memory, len: bytes(parts), goes_straight })
     }
 
-    /// Where a neighbour in the node finds each part: whether that is in this pack's memory, and
-    /// the cells there or in the array.
-    fn places(&self, parts: &[Part]) -> Vec<(bool, Cells)> {
-        let mut at = 0;
-        let place = |part: &Part| {
-            if (self.goes_straight)(part) {
-                return (false, part.cells);
-            }
+    /// The parts, those that lie in this pack's memory with their cells there.
+    fn places<'a>(&self, parts: &'a [Part]) -> impl Iterator<Item = (&'a Part, Option<Cells>)> {
+        let (mut at, goes_straight) = (0, self.goes_straight);
+        parts.iter().map(move |part| {
             let packed = Cells::packed(at, part.cells.counts, part.cells.unit);
+            if goes_straight(part) {
+                return (part, None);
+            }
             at += packed.len().unwrap_or(0);
-            (true, packed)
-        };
-        parts.iter().map(place).collect()
+            (part, Some(packed))
+        })
     }
 
     /// The message's memory, in which cells of the arrays are read, or (`fills`) filled.
@@ -166,10 +164,8 @@ impl Pack {
 
     /// Copies between the arrays and the message's own memory: into it, or (`back`) out of it.
     fn copy(&self, fields: &[Field], parts: &[Part], back: bool) -> Result<(), Error> {
-        let mut at = 0;
-        for part in parts.iter().filter(|part| !(self.goes_straight)(part)) {
-            let Part { array, cells, .. } = part;
-            let packed = Cells::packed(at, cells.counts, cells.unit);
+        for (Part { array, cells, .. }, packed) in self.places(parts) {
+            let Some(packed) = packed else { continue };
             let lent = fields[*array].memory.lend(span(cells), back);
             let array = lent.ok_or_else(|| in_use(*array, back))?;
             let own = self.memory.lend(0..self.memory.len(), !back).ok_or_else(own_memory_used)?;
@@ -179,7 +175,6 @@ impl Pack {
                 false => array.copy_cells(&here, &own, &packed),
             };
             debug_assert!(done, "a part lies inside its array");
-            at += cells.len().unwrap_or(0);
         }
         Ok(())
     }
@@ -239,16 +234,14 @@ impl Lane {
     ) -> Result<Option<Vec<Shown>>, Error> {
         let pack = Pack::new(endpoint, &self.parts.sends, is_seen)?;
         let mut shown = Vec::with_capacity(self.parts.sends.len());
-        for (part, (is_packed, cells)) in
-            self.parts.sends.iter().zip(pack.places(&self.parts.sends))
-        {
+        for (part, packed) in pack.places(&self.parts.sends) {
             let field = &fields[part.array];
-            let memory = if is_packed { &pack.memory } else { &field.memory };
+            let memory = if packed.is_some() { &pack.memory } else { &field.memory };
             let (addr, len) = (memory.addr(), memory.len());
-            if field.foreign && !is_packed || !endpoint.show(self.peer, addr, len) {
+            if field.foreign && packed.is_none() || !endpoint.show(self.peer, addr, len) {
                 return Ok(None);
             }
-            shown.push(Shown { addr, cells });
+            shown.push(Shown { addr, cells: packed.unwrap_or(part.cells) });
         }
         if let Way::Peer(out, _) = &mut self.way {
             *out = Out::Shown(pack);
@@ -329,13 +322,18 @@ impl Lane {
         are_free(fields, &self.parts.receives, true)
     }
 
-    /// Keeps the program from what it must leave alone until the stage has ended.
+    /// As [`Lane::check`]; keeps the program as well from what it must leave alone until the stage
+    /// has ended.
     pub(super) fn hold(&self, fields: &[Field], held: &mut Vec<Buf>) -> Result<(), Stop> {
-        let arrives = self.parts.receives.iter().filter(|part| part.cells.is_dense());
-        let parts = self.parts.sends.iter().map(|part| (part, false));
-        for (Part { array, cells, .. }, fills) in parts.chain(arrives.map(|part| (part, true))) {
+        let sends = self.parts.sends.iter().map(|part| (part, false));
+        let receives = self.parts.receives.iter().map(|part| (part, true));
+        for (Part { array, cells, .. }, fills) in sends.chain(receives) {
             let lent = fields[*array].memory.lend(span(cells), fills);
-            held.push(lent.ok_or_else(|| Stop::Busy(in_use(*array, fills)))?);
+            let lent = lent.ok_or_else(|| Stop::Busy(in_use(*array, fills)))?;
+            // Cells that lie apart are put in their place by a call, at the end.
+            if !fills || cells.is_dense() {
+                held.push(lent);
+            }
         }
         Ok(())
     }
@@ -435,7 +433,12 @@ fn envelope(tag: u64) -> Envelope {
 
 /// Sends a word that has no bytes.
 fn say(endpoint: &Endpoint, peer: u32, tag: u64) -> Result<(), Error> {
-    if let Some(request) = endpoint.start_send(peer, &envelope(tag), &Buf::empty())? {
+    send(endpoint, peer, tag, &Buf::empty())
+}
+
+/// Sends what keeps its memory by itself: nobody asks for the end.
+pub(super) fn send(endpoint: &Endpoint, peer: u32, tag: u64, bytes: &Buf) -> Result<(), Error> {
+    if let Some(request) = endpoint.start_send(peer, &envelope(tag), bytes)? {
         endpoint.detach(request);
     }
     Ok(())

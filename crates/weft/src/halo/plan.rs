@@ -158,7 +158,6 @@ impl<'e> Plan<'e> {
 impl Run {
     fn start(&mut self, endpoint: &Endpoint, fields: &[Field]) -> Result<(), Stop> {
         for lane in self.turns.iter().flatten() {
-            lane.check(fields)?;
             lane.hold(fields, &mut self.held)?;
         }
         if let Some(lanes) = self.turns.first_mut() {
