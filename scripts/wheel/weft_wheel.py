@@ -12,9 +12,14 @@ import maturin
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "crates/py/python/weft/_bin"
-PACKAGES = ["weft-cli", "weft-ofi", "weft-mpi"]
+PACKAGES = ["weft-cli", "weft-ofi", "weft-mpi", "weft-calls"]
 # As a build and as an installation name them.
-FILES = {"weft": "weft", "libweft_fi.so": "libweft-fi.so", "libweft_mpi.so": "libweft-mpi.so"}
+FILES = {
+    "weft": "weft",
+    "libweft_fi.so": "libweft-fi.so",
+    "libweft_mpi.so": "libweft-mpi.so",
+    "libweft_calls.so": "libweft-calls.so",
+}
 
 
 def build_programs():

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <weft.h>
 
 static weft_job *job;
@@ -54,6 +56,16 @@ static inline void end(void) {
     GOOD(weft_endpoint_free(endpoint));
     GOOD(weft_job_free(job));
     printf("@%" PRIu32 " all is well\n", rank);
+}
+
+/* `len` bytes that end where a page begins that is forbidden; or that begin behind one. */
+static inline unsigned char *guarded(size_t len, int at_end) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (len + page - 1) / page * page;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    unsigned char *memory = mmap(NULL, room + 2 * page, PROT_NONE, flags, -1, 0);
+    HOLDS(memory != MAP_FAILED);
+    HOLDS(mprotect(memory + page, room, PROT_READ | PROT_WRITE) == 0);
+    return memory + page + (at_end ? room - len : 0);
 }
 
 /* Bytes that differ for each seed, and whether they are these. */

@@ -129,17 +129,21 @@ static void misuse(void) {
     GOOD(weft_plan_free(plan));
 }
 
-/* Ranks that do not agree are all told what both have. */
+/* Ranks that do not agree are all told what both have, and nobody touches an array. */
 static void disagree(void) {
     weft_plan *plan = grid();
     weft_axis mine[2] = {{ROWS, 1, 1}, {COLUMNS + rank, 0, 0}};
+    size_t len = (ROWS + 2) * (COLUMNS + rank) * 8;
+    unsigned char *cells = guarded(len, 1);
     int array, stage;
-    GOOD(weft_plan_array(plan, NULL, 2, mine, 8, NULL, &array, NULL));
+    paint(cells, len, rank);
+    GOOD(weft_plan_array(plan, cells, 2, mine, 8, NULL, &array, NULL));
     GOOD(weft_plan_stage(plan, &array, 1, &stage));
     if (size == 1)
         GOOD(weft_plan_build(plan));
     else
         SAYS(WEFT_HALO, "1 x 300 cells", weft_plan_build(plan));
+    HOLDS(painted(cells, len, rank));
     GOOD(weft_plan_free(plan));
 }
 

@@ -2,7 +2,6 @@
  * argument names. */
 #include <pthread.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "check.h"
 
@@ -158,36 +157,65 @@ static void threads(void) {
     GOOD(weft_barrier(endpoint));
 }
 
-/* A child has no part in the job, and its parent goes on. */
+/* A child has no part in the job, and its parent goes on: peers write the memory that it registered
+ * before, and not the child's. */
 static void forked(void) {
-    for (int orderly = 0; orderly < 2; orderly++) {
+    enum { LEN = 100000 };
+    uint32_t next = (rank + 1) % size, before = (rank + size - 1) % size;
+    unsigned char *memory = guarded(LEN, 1), *out = guarded(LEN, 1);
+    weft_region *region;
+    weft_region_handle here, there;
+    weft_request request;
+    GOOD(weft_region_register(endpoint, memory, LEN, WEFT_GET | WEFT_PUT, &region));
+    GOOD(weft_handle_of(region, &here));
+    GOOD(weft_isend(endpoint, before, 1, &here, sizeof here, &request));
+    GOOD(weft_recv(endpoint, next, 1, 0, &there, sizeof there, NULL));
+    GOOD(weft_wait(&request, NULL));
+    for (unsigned orderly = 0; orderly < 2; orderly++) {
+        int hold[2];
+        HOLDS(pipe(hold) == 0);
+        paint(memory, LEN, 99 + orderly);
+        paint(out, LEN, rank + 10 * orderly);
         fflush(NULL);
         pid_t child = fork();
         HOLDS(child >= 0);
         if (child == 0) {
             char byte = 0;
             weft_job *own;
+            close(hold[1]);
+            IS(WEFT_FORKED, weft_put(endpoint, &there, 0, &byte, 1));
             SAYS(WEFT_FORKED, "forked off", weft_send(endpoint, rank, 1, &byte, 1));
             IS(WEFT_FORKED, weft_recv(endpoint, rank, 1, 0, &byte, 1, NULL));
             IS(WEFT_FORKED, weft_barrier(endpoint));
             IS(WEFT_FORKED, weft_endpoint_free(endpoint));
             IS(WEFT_FORKED, weft_job_free(job));
             IS(WEFT_FORKED, weft_job_single(&own));
+            /* Its parent lets it go when the peer has written. */
+            HOLDS(read(hold[0], &byte, 1) == 0);
+            HOLDS(painted(memory, LEN, 99 + orderly));
             if (orderly)
                 exit(0);
             _exit(0);
         }
         int status;
+        close(hold[0]);
+        /* All have their children. */
+        GOOD(weft_barrier(endpoint));
+        GOOD(weft_put(endpoint, &there, 0, out, LEN));
+        GOOD(weft_barrier(endpoint));
+        HOLDS(painted(memory, LEN, before + 10 * orderly));
+        close(hold[1]);
         HOLDS(waitpid(child, &status, 0) == child);
         HOLDS(WIFEXITED(status) && WEXITSTATUS(status) == 0);
         GOOD(weft_barrier(endpoint));
     }
+    GOOD(weft_region_free(region));
 }
 
-/* Rank 0 frees memory that all others write: none of them writes it afterwards. */
+/* Rank 0 frees memory that all others write: none of them writes it afterwards, nor beside it. */
 static void freed(void) {
     enum { LEN = 1 << 20, TIMES = 5 };
-    unsigned char *memory = memory_of(LEN);
+    unsigned char *memory = guarded(LEN, 1);
     paint(memory, LEN, rank);
     for (unsigned i = 0; i < TIMES; i++) {
         weft_region_handle there;
@@ -213,7 +241,6 @@ static void freed(void) {
             GOOD(weft_barrier(endpoint));
         }
     }
-    free(memory);
 }
 
 /* The last rank ends without a word, and the others are told whom they wait for. */

@@ -10,7 +10,8 @@
  * within a node, a library's own barrier never does. --weft N: fails unless Weft has done N
  * operations or more in each process. --choices: WEFT_COLLECTIVES is A at rank 0, B at rank 1, ...
  * --die: the last rank kills itself in the middle of barriers (0), broadcasts (1), reductions (2),
- * reductions to one rank (3) or exchanges (4); the others say what they are told, and end.
+ * reductions to one rank (3) or exchanges (4); the others say what they are told, and wait
+ * for their launcher to end them.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -695,6 +696,8 @@ static void die(int where)
     MPI_Error_string(code, text, &len);
     printf("@%d told: %s\n", rank, text);
     fflush(stdout);
+    /* Who waits for this one only shall hear of the dead one from its launcher, not of this one. */
+    sleep(20);
     _exit(3);
 }
 

@@ -24,6 +24,8 @@ LINKS = ["packet", "udp", "tso"]
 SHARED = "WEFT_SPIN_US=0"
 # What is said of the size of frames, at most once.
 SIZES = "frames of "
+# What is said of a link that loses frames.
+LOSS = "loses more than one frame in fifty"
 
 
 def mpi(ranks, program, variables="", options=""):
@@ -85,7 +87,9 @@ def every_link(machines, model):
             # One at a time, for a card may not have it.
             machine.run("; ".join(f"ethtool -K c0 {name} {how}" for name in names) + "; true")
         settle(machines)
-        check(not warnings(first.run(stress(2))), what)
+        for links in ["packet,udp,tso", *LINKS]:
+            said = first.run(stress(2, f"WEFT_LINKS={links}"))
+            check(not warnings(said), f"{what}, {links}: {said}")
 
 
 def another_mtu(machines, _):
@@ -123,9 +127,10 @@ def vlan(machines, _):
     for links in ["packet,udp,tso", *LINKS]:
         said = machines[0].run(stress(2, f"WEFT_INTERFACES=v7 WEFT_LINKS={links}"))
         check(not warnings(said), f"{links}: {said}")
-    # The VLAN and the card it is on, together: two interfaces of one cable.
+    # The VLAN and the card it is on, together: two interfaces of one cable, and of one ring of the
+    # card's. What overflows that is lost, and said: rtl8139 has room for few frames.
     said = machines[0].run(stress(2, "WEFT_INTERFACES=v7,c0"))
-    check(not warnings(said), said)
+    check(all(LOSS in line for line in warnings(said)), said)
     for machine in machines.all:
         machine.run("ip link del v7")
 

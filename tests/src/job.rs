@@ -134,18 +134,28 @@ impl Job {
 
     /// As [`Job::says`], with one of several beginnings; also says with which.
     pub fn says_any(&mut self, starts: &[&str]) -> (usize, String) {
+        let which = |line: &str| starts.iter().position(|start| line.starts_with(start));
+        let line = self.next(&starts.join(" or "), |line| which(line).is_some());
+        let which = which(&line).expect("it begins so");
+        (which, line[starts[which].len()..].trim().to_string())
+    }
+
+    /// Takes the next line with this text in it.
+    pub fn mentions(&mut self, text: &str) {
+        self.next(text, |line| line.contains(text));
+    }
+
+    /// Takes the next line that is so; `what` is what is looked for.
+    fn next(&mut self, what: &str, is: impl Fn(&str) -> bool) -> String {
         let give_up = Instant::now() + PATIENCE;
-        let start = starts.join(" or ");
         loop {
-            for (which, start) in starts.iter().enumerate() {
-                if let Some(at) = self.pending.iter().position(|l| l.starts_with(start)) {
-                    return (which, self.pending.remove(at)[start.len()..].trim().to_string());
-                }
+            if let Some(at) = self.pending.iter().position(|line| is(line)) {
+                return self.pending.remove(at);
             }
             match self.from.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.take(line),
-                Err(RecvTimeoutError::Timeout) => self.fail(&format!("no {start:?} in time")),
-                Err(RecvTimeoutError::Disconnected) => self.fail(&format!("{start:?} is missing")),
+                Err(RecvTimeoutError::Timeout) => self.fail(&format!("no {what:?} in time")),
+                Err(RecvTimeoutError::Disconnected) => self.fail(&format!("{what:?} is missing")),
             }
         }
     }

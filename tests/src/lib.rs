@@ -4,6 +4,7 @@
 
 pub mod c;
 pub mod device_conformance;
+pub mod held;
 pub mod job;
 pub mod link_conformance;
 pub mod mpi;

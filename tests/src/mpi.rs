@@ -63,6 +63,12 @@ impl Mpi {
         mpiexec
     }
 
+    /// What its headers declare, in one text.
+    pub fn headers(&self) -> String {
+        let file = |name: &str| std::fs::read_to_string(self.bin.join("../include").join(name));
+        ["mpi.h", "mpi_proto.h"].map(|name| file(name).unwrap_or_default()).concat()
+    }
+
     /// A provider for libfabric that came with the library and is not Weft's.
     pub fn provider_of_another(&self) -> PathBuf {
         let lib = self.bin.join("../lib");
@@ -137,6 +143,16 @@ pub fn collectives(weft: &str) -> Option<PathBuf> {
         return Some(provider);
     }
     println!("SKIPPED: libweft_mpi.so is not built: cargo build -p weft-mpi");
+    None
+}
+
+/// The provider, if the library that counts calls is there as well; says so loudly if it is not.
+pub fn counted(weft: &str) -> Option<PathBuf> {
+    let provider = collectives(weft)?;
+    if Path::new(weft).parent()?.join("libweft_calls.so").exists() {
+        return Some(provider);
+    }
+    println!("SKIPPED: libweft_calls.so is not built: cargo build -p weft-calls");
     None
 }
 

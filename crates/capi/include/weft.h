@@ -6,10 +6,10 @@
  * has not failed, but for what "Errors" says. No call ends the process, and none waits for ever:
  * what waits for a process that dies ends in an error that names it.
  *
- * Handles (pointers to weft_job, weft_endpoint, weft_region, weft_group, weft_message,
- * weft_plan) are checked
- * numbers, nothing can be read through them. One that is null or was freed is WEFT_DEAD_HANDLE,
- * also while other threads use or free it; one that is in use is not freed, which is WEFT_BUSY.
+ * Handles (pointers to weft_job, weft_endpoint, weft_context, weft_region, weft_group,
+ * weft_message, weft_plan) are checked numbers, nothing can be read through them. One that is null
+ * or was freed is WEFT_DEAD_HANDLE, also while other threads use or free it; one that is in use is
+ * not freed, which is WEFT_BUSY.
  *
  * "Threads: any" means that any thread may make the call at any time, also while others make
  * calls with the same handle.
@@ -35,7 +35,7 @@
 #define WEFT_ANY_TAG UINT64_MAX
 
 /// Bytes of a region's handle.
-#define WEFT_HANDLE_LEN 24
+#define WEFT_HANDLE_LEN 32
 
 /// Peers may read the region.
 #define WEFT_GET 1
@@ -117,6 +117,10 @@ typedef enum {
     /// What those cells hold is unspecified: for stencils that look along the axes only.
     WEFT_CORNERS_NO = 3,
 } weft_corners;
+
+/// A process's end of its ways to the others of its job, without matching: messages are built and
+/// read where the device has them.
+typedef struct weft_context weft_context;
 
 /// A process's end of all its ways to the others of its job: tagged messages, regions, groups.
 typedef struct weft_endpoint weft_endpoint;
@@ -320,7 +324,7 @@ const char *weft_error_text(void);
 /// Threads: any.
 const char *weft_status_name(int status);
 
-/// The version of the library, as in "0.1.0".
+/// The version of the library, as in "0.2.0".
 ///
 /// Threads: any.
 const char *weft_version(void);
@@ -397,6 +401,112 @@ weft_status weft_counters(weft_endpoint *endpoint, char *into, size_t room_len, 
 /// other threads that use it.
 /// Threads: any.
 weft_status weft_endpoint_free(weft_endpoint *endpoint);
+
+/// Opens a context on a channel of a job with all its ranks, as `weft_endpoint_open` opens an
+/// endpoint. A channel is a context's or an endpoint's.
+///
+/// Errors: as for `weft_endpoint_open`.
+/// Threads: any; others that use the job wait.
+weft_status weft_context_open(weft_job *job, uint16_t channel, weft_context **context);
+
+/// This process's number among the context's ranks, from 0.
+///
+/// Threads: any, while no message is in hand.
+weft_status weft_context_rank(weft_context *context, uint32_t *rank);
+
+/// How many ranks there are, this one included.
+///
+/// Threads: any, while no message is in hand.
+weft_status weft_context_size(weft_context *context, uint32_t *size);
+
+/// Bytes of the longest message to rank `peer`.
+///
+/// Threads: any, while no message is in hand.
+weft_status weft_context_message_max(weft_context *context, uint32_t peer, size_t *len);
+
+/// Takes `len` bytes of the device's memory for a message to rank `peer`; waits while there are
+/// none. The message is then in hand: its bytes, which mean nothing yet, are filled at `*memory`,
+/// and `weft_context_commit` sends it, or `weft_context_release` gives it back unsent. Meanwhile
+/// the context does nothing else, and no other call can use it.
+///
+/// Errors: `WEFT_PEER_DEAD`, `WEFT_UNKNOWN_PEER`, `WEFT_BAD_MESSAGE` (longer than
+/// `weft_context_message_max`), `WEFT_BUSY` while a message is in hand.
+/// Threads: any, one at a time; what is in hand belongs to the thread that got it.
+weft_status weft_context_reserve(weft_context *context, uint32_t peer, size_t len, void **memory);
+
+/// As `weft_context_reserve`, without waiting: where there is no memory now, `*memory` becomes
+/// null, and nothing is in hand.
+///
+/// Errors: as for `weft_context_reserve`.
+/// Threads: as for `weft_context_reserve`.
+weft_status weft_context_try_reserve(weft_context *context,
+                                     uint32_t peer,
+                                     size_t len,
+                                     void **memory);
+
+/// Sends what `weft_context_reserve` gave, with a tag that the receiver sees. Its memory is not the
+/// program's any more.
+///
+/// Errors: `WEFT_BAD_MESSAGE` where nothing is in hand, or a message that was received.
+/// Threads: the one that reserved it.
+weft_status weft_context_commit(weft_context *context, uint64_t tag);
+
+/// Gives back what is in hand: a message that was read, or memory that was reserved and is not
+/// sent.
+///
+/// Errors: `WEFT_BAD_MESSAGE` where nothing is in hand.
+/// Threads: the one that got it.
+weft_status weft_context_release(weft_context *context);
+
+/// Sends a copy of `len` bytes to rank `peer`, with a tag that the receiver sees.
+///
+/// Errors: as for `weft_context_reserve`.
+/// Threads: any, one at a time, while no message is in hand.
+weft_status weft_context_send(weft_context *context,
+                              uint32_t peer,
+                              uint64_t tag,
+                              const void *from,
+                              size_t len);
+
+/// Receives the next message, from whomever; waits for it. It is then in hand: `*from` is where its
+/// bytes can be read (never null), and `envelope` (which may be null) tells its sender, tag and
+/// length; `weft_context_release` gives it back. Meanwhile the context does nothing else: peers
+/// that send are kept waiting, so what is worked on for long is better copied out.
+///
+/// Errors: `WEFT_PEER_DEAD`, once for each peer that dies; `WEFT_PEER_CLOSED` when the last of the
+/// others has ended in good order; `WEFT_BUSY` while a message is in hand.
+/// Threads: any, one at a time; what is in hand belongs to the thread that got it.
+weft_status weft_context_recv(weft_context *context, const void **from, weft_envelope *envelope);
+
+/// As `weft_context_recv`, waiting for at most `timeout_ns`.
+///
+/// Errors: as for `weft_context_recv`, and `WEFT_TIMED_OUT`.
+/// Threads: as for `weft_context_recv`.
+weft_status weft_context_recv_timeout(weft_context *context,
+                                      uint64_t timeout_ns,
+                                      const void **from,
+                                      weft_envelope *envelope);
+
+/// As `weft_context_recv`, without waiting: where no message is there, `*from` becomes null, and
+/// nothing is in hand.
+///
+/// Errors: as for `weft_context_recv`.
+/// Threads: as for `weft_context_recv`.
+weft_status weft_context_try_recv(weft_context *context,
+                                  const void **from,
+                                  weft_envelope *envelope);
+
+/// Hands everything that waits for company to the medium now.
+///
+/// Threads: any, one at a time, while no message is in hand.
+weft_status weft_context_flush(weft_context *context);
+
+/// Closes a context in good order: waits until what was sent has arrived, as long as the others
+/// live, for 5 s if they do not take it.
+///
+/// Errors: `WEFT_BUSY` while a message is in hand, or another thread is in a call with it.
+/// Threads: any.
+weft_status weft_context_free(weft_context *context);
 
 /// Sends `len` bytes to rank `peer`, with a tag; waits until they may be used again, which for a
 /// large message is when the receiver has taken it.

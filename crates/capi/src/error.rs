@@ -229,7 +229,7 @@ pub extern "C" fn weft_status_name(status: c_int) -> *const c_char {
     found.map_or(c"WEFT_?", |(_, name)| name).as_ptr()
 }
 
-/// The version of the library, as in "0.1.0".
+/// The version of the library, as in "0.2.0".
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

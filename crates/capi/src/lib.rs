@@ -6,6 +6,7 @@
 //! | `table` | handles: checked numbers, not addresses |
 //! | `memory` | what C gives as a pointer and a length |
 //! | `job`, `endpoint` | a process's place in its job; its endpoint |
+//! | `context` | messages in the memory of the device |
 //! | `message` | tagged messages, and requests |
 //! | `region` | memory that peers reach |
 //! | `numbers` | types and operators; changing numbers of regions |
@@ -20,6 +21,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the comments are C's, and say what memory must be")]
 
 pub mod collective;
+pub mod context;
 pub mod endpoint;
 pub mod error;
 pub mod group;

@@ -53,7 +53,9 @@ impl weft_request {
     const NONE: weft_request = weft_request { endpoint: 0, operation: 0 };
 
     pub(crate) fn new(endpoint: *mut weft_endpoint, request: Option<Request>) -> weft_request {
-        let operation = request.map_or(ENDED, Request::into_number);
+        // Its number is 0 if it has ended.
+        let number = request.map_or(0, Request::into_number);
+        let operation = if number == 0 { ENDED } else { number };
         weft_request { endpoint: endpoint.addr() as u64, operation }
     }
 

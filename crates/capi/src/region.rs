@@ -30,7 +30,7 @@ impl Kind for OnEndpoint<Region<'static>> {
 }
 
 /// Bytes of a region's handle.
-pub const WEFT_HANDLE_LEN: usize = 24;
+pub const WEFT_HANDLE_LEN: usize = 32;
 
 const _: () = assert!(WEFT_HANDLE_LEN == HANDLE_LEN);
 

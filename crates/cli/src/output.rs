@@ -1,6 +1,8 @@
 //! How results, tables, progress and logs are written.
 
-use std::io::{self, IsTerminal, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Seek, Write};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -34,6 +36,11 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    /// The headings, then the rows.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     /// The table as text, a line per row.
     pub fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -65,6 +72,64 @@ impl Table {
 /// Whether a progress bar makes sense: a person looks at standard error.
 pub fn progress_wanted() -> bool {
     io::stderr().is_terminal()
+}
+
+/// A file that is opened before the work whose result goes there. What is in it stays until there
+/// is something to replace it by; one that was not there before is taken away again where nothing
+/// is written into it, or not all.
+pub struct OutputFile {
+    path: PathBuf,
+    file: File,
+    is_new: bool,
+    written: bool,
+}
+
+impl OutputFile {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// The path, and why it cannot be written.
+    pub fn open(path: PathBuf) -> Result<OutputFile, (PathBuf, io::Error)> {
+        let is_new = !path.exists();
+        match OpenOptions::new().write(true).create(true).truncate(false).open(&path) {
+            Ok(file) => Ok(OutputFile { path, file, is_new, written: false }),
+            Err(cause) => Err((path, cause)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// What the kernel says; then nothing is in it, for half of a result is none.
+    pub fn write(&mut self, text: &str) -> io::Result<()> {
+        let written = self.replace(text);
+        self.written = written.is_ok();
+        if written.is_err() {
+            let _ = self.file.set_len(0);
+        }
+        written
+    }
+
+    fn replace(&mut self, text: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(text.as_bytes())?;
+        // What the disk has no room for is found here, at the latest.
+        self.file.sync_all().or_else(|e| if e.raw_os_error() == Some(22) { Ok(()) } else { Err(e) })
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if self.is_new && !self.written {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 #[cfg(test)]

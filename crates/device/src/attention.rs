@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use weft_sys::clock::now_ns;
 use weft_sys::watch::Timer;
 
+use crate::courtesy;
 use crate::error::Error;
 use crate::station::judge;
 
@@ -33,6 +34,9 @@ pub struct Attention {
     /// When the timer rings, ns, and by how much the tender was late to hear it, lately.
     rings_ns: AtomicU64,
     late_ns: AtomicU64,
+    /// When the program last gave its core away after a send, and how long it is to keep it then.
+    gave_ns: AtomicU64,
+    gap_ns: AtomicU64,
 }
 
 /// See [`Attention::unattended_ns`]; so long for each rank that shares a core, up to the other:
@@ -71,7 +75,21 @@ impl Attention {
             in_time: AtomicU64::new(0),
             rings_ns: AtomicU64::new(0),
             late_ns: AtomicU64::new(0),
+            gave_ns: AtomicU64::new(0),
+            gap_ns: AtomicU64::new(courtesy::GAP_NS),
         })
+    }
+
+    /// Whether the program has kept its core for so long that a send is to give it away.
+    pub(crate) fn has_kept_core(&self, now_ns: u64) -> bool {
+        let since_ns = now_ns.saturating_sub(self.gave_ns.load(Ordering::Relaxed));
+        since_ns >= self.gap_ns.load(Ordering::Relaxed)
+    }
+
+    /// It has given it away, and is not to do so again for so long.
+    pub(crate) fn gave_core(&self, now_ns: u64, gap_ns: u64) {
+        self.gave_ns.store(now_ns, Ordering::Relaxed);
+        self.gap_ns.store(gap_ns, Ordering::Relaxed);
     }
 
     /// Sends wait: if nobody polls before `at_ns` of the monotonic clock, the tender is to.
@@ -91,14 +109,23 @@ impl Attention {
         self.due.store(false, Ordering::Relaxed);
     }
 
-    /// Arrivals are being looked at, at a time that may be a little old.
+    /// Arrivals are being looked at, at a time that may be a little old. Now and then, and no more
+    /// often than each millisecond, gives `true`: then there is time for what costs some.
     #[inline]
-    pub fn polled(&self, now_ns: u64) {
+    pub fn polled(&self, now_ns: u64) -> bool {
         // One that gets lost, because threads poll at once, does no harm: the count moves.
         self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        if now_ns >= self.put_off_ns.load(Ordering::Relaxed) {
+        let now_and_then = now_ns >= self.put_off_ns.load(Ordering::Relaxed);
+        if now_and_then {
             self.put_off_from_now();
         }
+        now_and_then
+    }
+
+    /// Whether the tender polls at this moment.
+    #[inline]
+    pub(crate) fn is_tended(&self) -> bool {
+        self.put_off_ns.load(Ordering::Relaxed) == u64::MAX
     }
 
     /// For a poll, whose time may be older than the timer is long.

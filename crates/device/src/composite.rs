@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weft_ring::Board;
 use weft_sys::buf::Buf;
-use weft_sys::mem::ReadOnly;
+use weft_sys::mem::{Mapping, ReadOnly};
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
 use crate::attention::Attention;
@@ -384,6 +384,11 @@ impl Device for Composite {
     fn view(&mut self, peer: PeerId, addr: usize, len: usize) -> Option<(Arc<ReadOnly>, usize)> {
         let at = self.of(peer)?;
         self.devices[at].view(peer, addr, len)
+    }
+
+    fn reach(&mut self, peer: PeerId, addr: usize, len: usize) -> Option<(Arc<Mapping>, usize)> {
+        let at = self.of(peer)?;
+        self.devices[at].reach(peer, addr, len)
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub use weft_proto::{PathState, Row};
 use weft_ring::Board;
 use weft_sys::buf::Buf;
-use weft_sys::mem::ReadOnly;
+use weft_sys::mem::{Mapping, ReadOnly};
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
 use crate::attention::Attention;
@@ -387,6 +387,12 @@ pub trait Device: Send {
         None
     }
 
+    /// As [`Device::view`], for reading and writing: `None` also if the peer has not made it for
+    /// that.
+    fn reach(&mut self, _peer: PeerId, _addr: usize, _len: usize) -> Option<(Arc<Mapping>, usize)> {
+        None
+    }
+
     /// Tells peers that something has changed on a board: wakes those that sleep. `false`: not all
     /// of them are connected to this process yet; from now on they will be.
     fn ring(&mut self, _peers: &[PeerId]) -> bool {
@@ -431,6 +437,18 @@ pub trait Device: Send {
             _ => panic!("the current event is a message"),
         }
     }
+
+    /// The current event, a message, met no receive. Gives the time, ns, where that is recorded,
+    /// and else 0: for [`Device::taken_late`].
+    fn unexpected(&mut self) -> u64 {
+        0
+    }
+
+    /// What was waited for has come another way than by an event: it was read from a board.
+    fn found_elsewhere(&mut self) {}
+
+    /// A message is received that came at `came_ns` and met no receive then.
+    fn taken_late(&mut self, _came_ns: u64) {}
 
     /// Hands everything that waits for company (small messages sharing a frame, acknowledgements
     /// saved up) to the medium now.

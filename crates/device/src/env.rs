@@ -49,6 +49,7 @@ pub const KNOWN: &[Variable] = &[
     variable("WEFT_NODE", "a number", "this node's id, where the kernel's own would mislead"),
     variable("WEFT_PCAP", "a path", "records frames in PATH-PID-LINK.pcap, for Wireshark"),
     variable("WEFT_PEER_LIMIT_S", "seconds", "silence after which a peer on another node is dead"),
+    variable("WEFT_PROFILE", "a path", "where a recorded job keeps its pages (set by launchers)"),
     variable("WEFT_PROVIDER", "a path", "where libweft-fi.so is, for `weft mpirun` and `weft env`"),
     variable(
         "WEFT_RELAY",

@@ -15,17 +15,20 @@
 //! | [`station`] | the lock, polite waiting, and the tender thread |
 //! | [`attention`] | what a call leaves to the tender |
 //! | [`patience`] | how long to spin before sleeping |
+//! | [`courtesy`] | letting others run after a send |
 //! | [`tune`] | how long network cards wait before they interrupt |
 //! | [`error`], [`env`](mod@env) | the errors of the library, and the `WEFT_*` variables |
 #![forbid(unsafe_code)]
 
 pub mod attention;
 pub mod composite;
+pub mod courtesy;
 pub mod device;
 pub mod env;
 pub mod error;
 pub mod ether;
 pub mod loopback;
+pub mod page;
 pub mod patience;
 pub mod shm;
 pub mod station;

@@ -16,7 +16,7 @@ pub const SPIN_NS: u64 = 20_000_000;
 const YIELD_INTERVAL_NS: u64 = 5_000;
 
 /// A yield that took longer than this may have let somebody else run; then cores are not free.
-const YIELD_LONG_NS: u64 = 4_000;
+pub(crate) const YIELD_LONG_NS: u64 = 4_000;
 
 /// After a yield that let somebody else run, so many waits do not spin before the next one tries
 /// it: few at first, for that may have been a moment's work, and four times as many for each try

@@ -18,8 +18,10 @@ use weft_sys::cpu;
 use weft_sys::watch::{Waker, Watch};
 
 use crate::attention::Attention;
+use crate::courtesy::Gap;
 use crate::device::{Device, Wake};
 use crate::error::Error;
+use crate::page::Doing;
 use crate::patience::{CROWDED_POLLS, Next, Patience};
 use judge::Phase;
 pub(crate) use tender::TENDER;
@@ -84,6 +86,12 @@ pub trait Work: Send + 'static {
     /// The program takes nothing more, and ends.
     fn leave(&mut self) {}
 
+    /// A call has waited, and goes on.
+    fn waited(&mut self) {}
+
+    /// Shows by its page what the program does, if it has one.
+    fn show(&mut self, _doing: Doing) {}
+
     /// Makes progress while the program is away, leaving to the program what is the program's.
     /// `true` if something was done.
     fn tend(&mut self, now_ns: u64) -> bool;
@@ -125,6 +133,8 @@ pub struct Station<W: Work> {
     polls: AtomicU32,
     /// How often a call has given way in a crowd. Not exact when threads do so at once.
     turns: AtomicU32,
+    /// From a yield after a send to the next one.
+    gap: Mutex<Gap>,
     /// Waits that began without a look at the clock since the last one that did not.
     blind: AtomicU32,
     tender: Option<JoinHandle<()>>,
@@ -214,8 +224,8 @@ impl<W: Work> Station<W> {
         let polls = AtomicU32::new(patience.polls());
         let patience = Mutex::new(patience);
         let (turns, blind) = (AtomicU32::new(0), AtomicU32::new(0));
-        let tender = Some(tender);
-        Ok(Station { shared, patience, polls, turns, blind, tender, wakers })
+        let (gap, tender) = (Mutex::new(Gap::default()), Some(tender));
+        Ok(Station { shared, patience, polls, turns, gap, blind, tender, wakers })
     }
 
     /// The state, for one call of the program.
@@ -281,8 +291,8 @@ impl<W: Work> Station<W> {
             }
             for _ in 0..polls {
                 if step(&mut work, now) {
-                    if polls == CROWDED_POLLS && round > 0 {
-                        self.patience(Patience::ended);
+                    if round > 0 {
+                        self.waited(&mut work, polls);
                     }
                     return Some(work);
                 }
@@ -320,6 +330,14 @@ impl<W: Work> Station<W> {
         }
     }
 
+    /// A wait has ended that was not over at once.
+    fn waited(&self, work: &mut W, polls: u32) {
+        if polls == CROWDED_POLLS {
+            self.patience(Patience::ended);
+        }
+        work.waited();
+    }
+
     /// Lets others run who want to, at `now`, and learns whether there are any; gives the time.
     /// Where it is known that there are (`crowded`), only how long their turn was.
     fn give_way(&self, now: u64, crowded: bool) -> u64 {
@@ -348,6 +366,17 @@ impl<W: Work> Station<W> {
             }
         });
         now_ns()
+    }
+
+    /// After a call that has sent: lets others run who want to
+    /// ([`Courtesy`](crate::courtesy::Courtesy)).
+    #[cold]
+    pub fn let_others_run(&self) {
+        let now = now_ns();
+        cpu::yield_now();
+        let then = now_ns();
+        let mut gap = self.gap.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.attention.gave_core(then, gap.after(then - now));
     }
 
     /// Learns how many ranks share this node's cores.
@@ -430,6 +459,7 @@ impl<W: Work> Station<W> {
         if !device.arm(wake) || work.has_news() || work.has_untold() {
             return;
         }
+        work.show(Doing::Sleeps);
         let device = work.device();
         let until_deadline = deadline_ns.map_or(SLEEP_NS, |d| d.saturating_sub(now));
         let timeout = limit_ns.min(until_deadline).min(SLEEP_NS);

@@ -43,7 +43,6 @@ pub mod entries;
 pub mod fortran;
 mod level;
 mod library;
-#[path = "../../ofi/src/loaded.rs"]
 mod loaded;
 mod memory;
 mod names;
@@ -51,7 +50,6 @@ mod provider;
 pub mod session;
 mod settings;
 #[allow(dead_code, reason = "some of it is the provider's")]
-#[path = "../../ofi/src/collectives/table.rs"]
 mod table;
 mod together;
 mod window;

@@ -1,5 +1,5 @@
-//! The shared objects of the process. libweft-mpi has this file as well: it has no other code of
-//! the provider, nor of anything else.
+//! The shared objects of the process. libweft-mpi and libweft-calls have this file as well: they
+//! have no other code of the provider.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 

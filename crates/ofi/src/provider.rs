@@ -2,21 +2,22 @@
 
 use std::cell::UnsafeCell;
 
+use weft::version::{LIBFABRIC, PROVIDER as WEFT};
+
 use crate::abi::{fi_context, fi_provider, version};
 use crate::core::{Level, Part, core, log};
 use crate::{fabric, info};
 
 /// The newest version of the interface that the provider is written for. libfabric passes over a
-/// provider whose version is older than the one that an application asks for; nothing in the
-/// interface has taken anything away since 1.17, so the later minor versions are taken as well.
-const INTERFACE: u32 = version(2, 99);
+/// provider whose version is older than the one that an application asks for.
+const INTERFACE: u32 = version(LIBFABRIC[1].0, LIBFABRIC[1].1);
 
 /// The oldest libfabric that the provider works with. (Applications may ask it for older versions
 /// of the interface: Open MPI 4 asks for 1.5.)
-const OLDEST: u32 = version(1, 17);
+const OLDEST: u32 = version(LIBFABRIC[0].0, LIBFABRIC[0].1);
 
-/// The provider's own version, in libfabric's count: `major.minor` times a hundred.
-const OWN: u32 = version(0, 1);
+/// The provider's own version, as libfabric counts.
+const OWN: u32 = version(WEFT.0, WEFT.1);
 
 struct Cell(UnsafeCell<fi_provider>);
 
@@ -83,6 +84,12 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_provider_has_the_version_of_weft() {
+        let own = format!("{}.{}.", OWN >> 16, OWN & 0xffff);
+        assert!(env!("CARGO_PKG_VERSION").starts_with(&own), "{own}");
+    }
 
     #[test]
     fn a_libfabric_that_is_too_old_is_told_why() {

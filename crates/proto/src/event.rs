@@ -264,9 +264,9 @@ pub enum Cause {
     /// It never answered a hello.
     #[error(
         "it answered none of {hellos} hellos within {waited_ms} ms on {links} link(s){hint}: is it \
-         running, do both nodes admit an interface of the same segment (`weft links` shows which), \
-         does a firewall drop Weft's frames, may the nodes between hand them on where no cable \
-         leads there?",
+         running, do both nodes admit an interface of the same segment (`weft links` shows which; \
+         networks of tunnels and containers only if WEFT_INTERFACES names them), does a firewall \
+         drop Weft's frames, may the nodes between hand them on where no cable leads there?",
         hint = if *other_key { ", but a process with another job key was heard there" } else { "" }
     )]
     NoAnswer {

@@ -102,6 +102,30 @@ fn a_cable_with_a_tenth_of_its_speed_does_not_hold_up_the_other() {
     assert!(again < both * 5 / 4, "{again} ns, {both} at first");
 }
 
+/// The cable itself is as fast as ever: what its ends have agreed on is believed.
+#[test]
+fn a_cable_whose_ends_agree_on_another_speed_is_left_and_taken_again() {
+    const LEN: usize = 1 << 20;
+    const SPEED: u64 = 125_000_000;
+    let cable = Segment { rate: 125, ..Segment::default() };
+    let spec = LinkSpec { mtu: 1472, wire_bytes_per_s: SPEED, ..LinkSpec::default() };
+    let specs = [spec.clone(), spec];
+    let mut net = Net::with_links(2, &Config::default(), vec![cable.clone(), cable], &specs, 3);
+    let mut tag = 0;
+    let mut mean = |net: &mut Net, speed: u64| {
+        net.nodes.iter_mut().for_each(|n| n.engine.set_wire_speed(LinkId(0), speed));
+        (0..30).for_each(|n| _ = pulled_in(net, tag + n, LEN));
+        let all: u64 = (30..50).map(|n| pulled_in(net, tag + n, LEN)).sum();
+        tag += 50;
+        all / 20
+    };
+    let both = mean(&mut net, SPEED);
+    let one = mean(&mut net, SPEED / 100);
+    assert!(one > both * 3 / 2, "{one} ns by one, {both} by both");
+    let again = mean(&mut net, SPEED);
+    assert!(again < both * 5 / 4, "{again} ns, {both} at first");
+}
+
 /// What the toy network's links say of themselves.
 fn spec(at: u32, medium: u32, mtu: usize) -> LinkSpec {
     let everyone = Some(LinkAddr::Port(u32::MAX));

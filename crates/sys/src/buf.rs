@@ -21,6 +21,10 @@ pub struct Piece {
 }
 
 impl Piece {
+    pub(crate) fn start(&self) -> *const u8 {
+        self.ptr.as_ptr()
+    }
+
     /// The address, for system calls that take one.
     pub fn addr(&self) -> usize {
         self.ptr.as_ptr() as usize

@@ -22,6 +22,7 @@ pub mod net;
 pub mod netlink;
 pub mod ns;
 pub mod packet;
+pub mod page;
 pub mod plain;
 pub mod pmix;
 pub mod process;

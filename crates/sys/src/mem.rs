@@ -1,6 +1,7 @@
 //! Memory that processes share without a name: memfds, sealed so that nobody can shrink one under
 //! another's feet (which would kill the other by SIGBUS), and their mappings.
 
+use std::any::Any;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -116,6 +117,39 @@ impl Mapping {
     }
 }
 
+impl Mapping {
+    /// Copies bytes of `from` to byte `at` and those behind it, and says how many: fewer where the
+    /// mapping ends. Who uses the same bytes meanwhile sees a mixture, as with any I/O buffer.
+    pub fn fill(&self, at: usize, from: &Buf) -> usize {
+        let mut done = 0;
+        for piece in from.pieces() {
+            let len = piece.len().min(self.len.saturating_sub(at.saturating_add(done)));
+            // SAFETY: the mapping is writable, and has so many bytes there; it is no memory of
+            // Rust's, so that no `Buf` has pieces of it. The piece is valid by its `Buf`.
+            unsafe {
+                let to = self.ptr.as_ptr().add(if len == 0 { 0 } else { at + done });
+                ptr::copy_nonoverlapping(piece.start(), to, len);
+            }
+            done += len;
+        }
+        done
+    }
+
+    /// Copies up to `len` bytes from byte `from` on to byte `at` of `into`, and says how many:
+    /// fewer where one of the two ends.
+    pub fn copy_to(&self, from: usize, into: &Buf, at: usize, len: usize) -> usize {
+        let len = len.min(self.len.saturating_sub(from));
+        if len == 0 {
+            return 0;
+        }
+        // SAFETY: the range is inside the mapping, which is sealed against shrinking. Whoever
+        // writes it before the operation has ended makes a mixture of bytes, as with any I/O
+        // buffer.
+        let bytes = unsafe { slice::from_raw_parts(self.ptr.as_ptr().add(from), len) };
+        into.write(at, bytes)
+    }
+}
+
 impl AsRef<[AtomicU64]> for Mapping {
     fn as_ref(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is readable and writable (a read-only one is wrapped), page aligned,
@@ -151,18 +185,9 @@ impl ReadOnly {
         self.0.ptr.as_ptr()
     }
 
-    /// Copies up to `len` bytes from byte `from` on to byte `at` of `into`, and says how many:
-    /// fewer where one of the two ends.
+    /// See [`Mapping::copy_to`].
     pub fn copy_to(&self, from: usize, into: &Buf, at: usize, len: usize) -> usize {
-        let len = len.min(self.0.len.saturating_sub(from));
-        if len == 0 {
-            return 0;
-        }
-        // SAFETY: the range is inside the mapping, which is sealed against shrinking. Its owner
-        // does not write it before the operation has ended; if it does all the same, the copy holds
-        // a mixture of bytes, as with any I/O buffer.
-        let bytes = unsafe { slice::from_raw_parts(self.0.ptr.as_ptr().add(from), len) };
-        into.write(at, bytes)
+        self.0.copy_to(from, into, at, len)
     }
 }
 
@@ -175,19 +200,60 @@ pub struct Region {
     len: usize,
 }
 
+/// As a [`Region`], which others may map for writing, too. So it is no slice: its owner, too, uses
+/// it as a [`Buf`].
+#[derive(Debug)]
+pub struct OpenRegion(Region);
+
+impl OpenRegion {
+    /// `len` zeroed bytes.
+    ///
+    /// # Errors
+    /// As for [`Region::new`].
+    pub fn new(len: usize) -> io::Result<OpenRegion> {
+        Region::unsealed(len).map(OpenRegion)
+    }
+
+    /// Its address, by which others speak of it.
+    pub fn addr(&self) -> usize {
+        self.0.addr()
+    }
+
+    /// Bytes that were mapped: its length rounded up.
+    pub fn mapped(&self) -> usize {
+        self.0.mapped()
+    }
+
+    /// See [`Buf::from_region`].
+    pub fn into_buf(self, along: Box<dyn Any + Send + Sync>) -> Buf {
+        Buf::from_region(self.0, along)
+    }
+}
+
+impl AsFd for OpenRegion {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Region {
     /// `len` zeroed bytes.
     ///
     /// # Errors
     /// When no more descriptors or memory can be had.
     pub fn new(len: usize) -> io::Result<Region> {
+        let region = Region::unsealed(len)?;
+        // Kernels before 5.1 lack this seal; there, others of the same user could write too.
+        let _ = seal_writes(region.as_fd());
+        Ok(region)
+    }
+
+    fn unsealed(len: usize) -> io::Result<Region> {
         let fd = memfd("weft-region", len)?;
         let mapping = Mapping::map(fd.as_fd(), round_up(len), ProtFlags::READ | ProtFlags::WRITE)?;
         // Large pages where the system gives them to shared memory; a refusal costs nothing.
         // SAFETY: the range is the mapping just made, and the advice changes no contents.
         let _ = unsafe { madvise(mapping.ptr.as_ptr().cast(), mapping.len, Advice::LinuxHugepage) };
-        // Kernels before 5.1 lack this seal; there, others of the same user could write too.
-        let _ = seal_writes(fd.as_fd());
         Ok(Region { mapping, fd, len })
     }
 
@@ -272,5 +338,23 @@ mod tests {
         assert_eq!(other.copy_to(usize::MAX, &into, 0, 1), 0);
         assert_eq!(into.into_vec().unwrap(), b"\0abc");
         assert!(Mapping::new(region.as_fd(), 100).is_err(), "not for writing");
+    }
+
+    #[test]
+    fn an_open_region_is_written_by_others() {
+        let region = OpenRegion::new(100).unwrap();
+        let other = Mapping::new(region.as_fd(), region.mapped()).unwrap();
+        let buf = region.into_buf(Box::new(()));
+        let from = Buf::chain(vec![Buf::from_vec(b"ab".to_vec()), Buf::from_vec(b"c".to_vec())]);
+        assert_eq!(other.fill(97, &from), 3);
+        let mut last = [0; 4];
+        assert_eq!((buf.read(96, &mut last), &last), (4, b"\0abc"));
+        let into = Buf::from_vec(vec![0; 2]);
+        assert_eq!(other.copy_to(98, &into, 0, 2), 2);
+        assert_eq!(into.into_vec().unwrap(), b"bc");
+        // What lies beyond its pages is not there.
+        assert_eq!(other.fill(other.len() - 1, &from), 1);
+        assert_eq!(other.fill(usize::MAX, &from), 0);
+        assert_eq!(other.copy_to(usize::MAX, &Buf::from_vec(vec![0; 2]), 0, 2), 0);
     }
 }

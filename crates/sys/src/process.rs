@@ -175,13 +175,26 @@ pub fn signal(pid: u32, group: bool, number: i32) -> bool {
 /// good.
 /// `None` when there is no such process, or it has ended and waits for its parent.
 pub fn start_time(pid: u32) -> Option<u64> {
+    let (state, started) = state_and_start(pid)?;
+    (!matches!(state, 'Z' | 'X')).then_some(started)
+}
+
+/// Whether the process of that number and start is ending: the kernel takes its memory from one
+/// thread after the other, and what only its last thread keeps is kept until that one has run. Its
+/// parent may have to be told yet, too.
+pub fn is_ending(pid: u32, started: u64) -> bool {
+    let pages = std::fs::read_to_string(format!("/proc/{pid}/statm"));
+    pages.is_ok_and(|pages| pages.starts_with("0 "))
+        && state_and_start(pid).is_some_and(|(_, start)| start == started)
+}
+
+/// What a process does, by the kernel's letter, and when it was started.
+fn state_and_start(pid: u32) -> Option<(char, u64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name, in parentheses, may hold anything; the fields are counted after it.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
 }
 
 /// A second descriptor for one that this process inherited under the number `fd`, not inherited
@@ -227,6 +240,18 @@ pub fn await_end(pid: u32, limit: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_is_ending_from_its_end_until_its_parent_knows() {
+        let mut child = spawn(Command::new("sleep").arg("1000"), Setup::default()).unwrap();
+        let (id, started) = (child.id(), start_time(child.id()).unwrap());
+        assert!(!is_ending(id, started));
+        child.kill().unwrap();
+        assert!(await_end(id, Duration::from_secs(60)));
+        assert!(is_ending(id, started) && !is_ending(id, started + 1));
+        child.wait().unwrap();
+        assert!(!is_ending(id, started));
+    }
 
     #[test]
     fn a_child_gets_the_signals_that_its_parent_reads() {

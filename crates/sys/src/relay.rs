@@ -252,6 +252,17 @@ impl Relay {
     }
 }
 
+impl Drop for Relay {
+    /// Closing the socket does not suffice: a child that this process is just starting, or has
+    /// forked, holds it too.
+    fn drop(&mut self) {
+        for flow in &self.flows {
+            // Fails where the interface is gone, and the address with it.
+            let _ = self.accept(flow, Membership::Drop);
+        }
+    }
+}
+
 /// The largest frame of an interface in a socket's network namespace, bytes, the Ethernet header
 /// not counted.
 fn mtu_of(socket: &OwnedFd, interface: u32) -> io::Result<usize> {

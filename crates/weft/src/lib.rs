@@ -45,6 +45,7 @@
 //! | wire-up | how ranks find each other under a launcher | [`wireup`] |
 //! | survey | who is reached over which link, how fast, without a job | [`survey`] |
 //! | tune | how long network cards wait before they interrupt | [`tune`] |
+//! | version | which versions of frames, libfabric and the C interface this one has | [`version`] |
 //! | boundary | what libfabric and MPI need of an endpoint; not for programs | [`boundary`] |
 //!
 //! A context is for messages that fit one piece and are taken in the order of their arrival; its
@@ -70,7 +71,8 @@ pub mod remote;
 #[cfg(test)]
 mod script;
 pub mod survey;
+pub mod version;
 pub mod wireup;
 
 #[doc(inline)]
-pub use weft_device::{attention, composite, device, env, error, ether, loopback, shm, tune};
+pub use weft_device::{attention, composite, device, env, error, ether, loopback, page, shm, tune};

@@ -2,37 +2,17 @@
 //! memory, and over one that loses, doubles and reorders frames.
 
 mod common;
+#[path = "common/ranks.rs"]
+mod ranks;
 
 use std::thread;
 
 use common::{FAULTS, ether, ether_on, shm};
+use ranks::{all, meet};
 use weft::endpoint::Endpoint;
 use weft::error::Error;
-use weft::halo::{Array, Axis, Corners, Draft, Layout, Neighbours, Plan};
-use weft::remote::AtomicOp;
+use weft::halo::{Array, Axis, Corners, Draft, Layout, Neighbours, Plan, Stage};
 use weft_link::MemoryHub;
-
-/// Runs `f` at each of the endpoints; they end together. One that panics leaves the others an
-/// error.
-fn all<R: Send>(endpoints: Vec<Endpoint>, f: impl Fn(&Endpoint) -> R + Sync) -> Vec<R> {
-    thread::scope(|scope| {
-        let run = |endpoint: Endpoint| {
-            let f = &f;
-            scope.spawn(move || {
-                let result = f(&endpoint);
-                meet(&endpoint);
-                result
-            })
-        };
-        let threads: Vec<_> = endpoints.into_iter().map(run).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
-
-/// Waits until all are here.
-fn meet(endpoint: &Endpoint) {
-    endpoint.allreduce(AtomicOp::Max, &mut [0u64]).unwrap();
-}
 
 /// An array that is distributed over a grid of ranks.
 #[derive(Clone)]
@@ -350,8 +330,27 @@ fn a_rank_whose_description_makes_no_sense_tells_all() {
     assert!(grids[0].contains("at rank 1") && grids[0].contains("3 processes"), "{}", grids[0]);
 }
 
+#[test]
+fn stages_that_are_listed_in_another_order_are_refused_with_both_figures() {
+    let orders = refusals(|endpoint| {
+        let (rank, ring) =
+            (endpoint.rank(), Neighbours::grid(endpoint.rank(), &[2, 1], &[true, false]));
+        let mut draft = Draft::new(endpoint, ring?);
+        let narrow =
+            draft.array::<f64>(&Layout::new::<f64>(&[Axis::new(4, 1), Axis::new(8, 0)]))?;
+        let wide = draft.array::<f64>(&Layout::new::<f64>(&[Axis::new(4, 1), Axis::new(9, 0)]))?;
+        let mut stages = [narrow.id(), wide.id()];
+        stages.rotate_left(rank as usize);
+        stages.iter().for_each(|array| _ = draft.stage(&[*array]));
+        draft.build().map(drop)
+    });
+    let text = &orders[0];
+    assert!(text.contains("in stage 0, of array 1, rank 1 sends 1 x 9 cells of 8 bytes"), "{text}");
+    assert!(text.contains("rank 0 expects nothing"), "{text}");
+}
+
 /// Two ranks with a row of three numbers each, in a ring.
-fn ring(endpoint: &Endpoint) -> (Array<f64>, weft::halo::Stage, Plan<'_>) {
+fn ring(endpoint: &Endpoint) -> (Array<f64>, Stage, Plan<'_>) {
     let ring = Neighbours::grid(endpoint.rank(), &[endpoint.size(), 1], &[true, false]).unwrap();
     let mut draft = Draft::new(endpoint, ring);
     // A row has more than 2 KiB, so that it arrives by itself.

@@ -219,6 +219,12 @@ fn numbers_are_changed_in_one_step_by_all_and_by_threads() {
         let request = endpoint.ifetch_and_op(&handle, 32, AtomicOp::BitOr, &[0i32; 3]).unwrap();
         let buffer = endpoint.wait(request).unwrap().buffer;
         assert_eq!(elements::<i32>(&buffer), [7, -7, 9]);
+        let less = AtomicOp::SwapIfLess;
+        for (comparands, wanted) in [([-1, 0], [0, 0]), ([5, 1], [5, 0])] {
+            let request = endpoint.icompare_and_op(&handle, 44, less, &comparands, &[5, 6]);
+            let buffer = endpoint.wait(request.unwrap()).unwrap().buffer;
+            assert_eq!(elements::<i32>(&buffer), wanted);
+        }
         let none = endpoint.fetch_and_op::<u8>(&handle, 4096, AtomicOp::Sum, &[]);
         assert_eq!(none, Ok(Vec::new()));
         pass(endpoint);
@@ -360,7 +366,7 @@ fn what_must_not_be_done_is_refused_here_and_there() {
         let many = vec![0u8; ELEMENTS_MAX + 1];
         impossible(endpoint.accumulate(&all, 0, AtomicOp::Sum, &many), "too many");
         // What only the owner can tell, for the handle lies.
-        let longer = forged(&all, |bytes| bytes[16..].copy_from_slice(&u64::MAX.to_le_bytes()));
+        let longer = forged(&all, |bytes| bytes[16..24].copy_from_slice(&u64::MAX.to_le_bytes()));
         for len in [1, LONG] {
             refused(endpoint.put(&longer, 100, &vec![1; len]), "not all inside the region");
             refused(endpoint.get(&longer, 100, &mut vec![1; len]), "not all inside the region");
@@ -389,7 +395,8 @@ fn what_failed_unasked_is_told_by_a_flush_once() {
     };
     two(owner, |endpoint| {
         let handle = offered(endpoint);
-        let longer = forged(&handle, |bytes| bytes[16..].copy_from_slice(&u64::MAX.to_le_bytes()));
+        let longer =
+            forged(&handle, |bytes| bytes[16..24].copy_from_slice(&u64::MAX.to_le_bytes()));
         endpoint.flush(0).unwrap();
         for len in [1, LONG] {
             let bad = endpoint.iput(&longer, LONG as u64, vec![1; len]).unwrap();

@@ -75,6 +75,25 @@ fn boundaries_in_c() {
     everywhere("halo");
 }
 
+/// By two ranks in a node, and on two nodes.
+fn by_two(name: &str) {
+    let Some(library) = library() else { return };
+    let program = library.compile(name);
+    good(&program, &[], 2, None);
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    good(&program, &[], 2, Some(&lab));
+}
+
+#[test]
+fn messages_in_place_in_c() {
+    by_two("contexts");
+}
+
+#[test]
+fn no_byte_beside_memory_is_touched() {
+    by_two("guards");
+}
+
 #[test]
 fn what_c_programs_do_wrong_is_told() {
     let Some(library) = library() else { return };
@@ -146,10 +165,18 @@ fn functions() -> BTreeSet<String> {
 fn every_call_is_made_by_a_test_and_told_of() {
     let functions = functions();
     assert!(functions.len() > 60, "{functions:?}");
-    let programs: String =
-        ["check.h", "messages.c", "regions.c", "together.c", "halo.c", "misuse.c"]
-            .map(|file| project(&format!("tests/c/{file}")))
-            .concat();
+    let programs: String = [
+        "check.h",
+        "messages.c",
+        "regions.c",
+        "together.c",
+        "halo.c",
+        "contexts.c",
+        "guards.c",
+        "misuse.c",
+    ]
+    .map(|file| project(&format!("tests/c/{file}")))
+    .concat();
     let page = project("docs/c.md");
     for name in &functions {
         assert!(programs.contains(&format!("{name}(")), "{name} is in no test");

@@ -13,9 +13,11 @@ mod hosts;
 mod joint;
 mod links;
 mod long_frames;
+mod manual;
 mod mpi;
 mod mpi_asleep;
 mod mpi_attended;
+mod mpi_calls;
 mod mpi_collectives;
 mod mpi_programs;
 mod mpi_refused;
@@ -23,6 +25,7 @@ mod mpi_windows;
 mod mpi_yields;
 mod plugged;
 mod processes;
+mod profile;
 mod real_links;
 mod regions;
 mod relay;
@@ -30,6 +33,7 @@ mod rootless;
 mod soak;
 mod survey;
 mod tidy;
+mod top;
 mod ways;
 
 /// The `weft` command under test.

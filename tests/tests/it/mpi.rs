@@ -220,7 +220,14 @@ fn belongings(rank: u32) -> (Vec<u32>, Vec<PathBuf>) {
         files.extend(open.filter_map(|entry| fs::read_link(entry.path()).ok()));
     }
     let temporary = |file: &PathBuf| file.parent().is_some_and(|p| p == Path::new("/tmp"));
-    let kept = |file: &PathBuf| file.starts_with("/dev/shm") || temporary(file);
+    // A rank that starts looks at pages of others, whether they are left behind.
+    let page_of_others = |file: &PathBuf| {
+        let name = file.file_name().map_or(String::new(), |name| name.to_string_lossy().into());
+        let is_page = file.parent().is_some_and(|p| p.to_string_lossy().contains("/weft-"));
+        is_page && !all.iter().any(|pid| name.starts_with(&format!("{pid}-")))
+    };
+    let is_kept = |file: &PathBuf| file.starts_with("/dev/shm") || temporary(file);
+    let kept = |file: &PathBuf| is_kept(file) && !page_of_others(file);
     let folder = files[0].clone();
     files.retain(|file| (*file == folder || kept(file)) && file.exists());
     assert!(files.contains(&folder), "the job's folder is not there");
@@ -236,7 +243,8 @@ fn a_death_is_named(run: &Run<'_>, mpi: &Mpi, place: &str) {
     signal(pids[victim as usize], KILL);
     let (status, said) = job.ends();
     nothing_is_left(&all, &[]);
-    eventually("the end of the job's files", || !files.iter().any(|file| file.exists()));
+    let ended = format!("the end of the job's files, {files:?},");
+    eventually(&ended, || !files.iter().any(|file| file.exists()));
     assert!(!status.success(), "{said}");
     let name = format!("rank {victim} (process {} on {place})", pids[victim as usize]);
     assert!(said.contains(&name), "{} on {place}: no {name:?} in:\n{said}", mpi.name);

@@ -1,5 +1,6 @@
 //! Real processes, killed, stopped, cut off and kept busy, as jobs under `weft run`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use weft_tests::job::{
@@ -390,8 +391,20 @@ fn nothing_is_left_of_a_job_that_is_ended_in_mid_flow() {
             !records.iter().any(|r| r.owner == Some(launcher))
         });
         assert!(!is_there("/dev/shm/weft"));
-        let files = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-        let ours = files.filter(|f| f.file_name().to_string_lossy().contains("weft"));
-        assert_eq!(ours.count(), 0, "files are left in /dev/shm");
+        // There are the directories of users' pages, in which those of others may be.
+        let names = |folder: &Path| {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|f| f.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        let is_pages =
+            |name: &str| name.strip_prefix("weft-").is_some_and(|user| user.parse::<u32>().is_ok());
+        let ours: Vec<String> = names(Path::new("/dev/shm"));
+        let ours: Vec<&String> =
+            ours.iter().filter(|name| name.contains("weft") && !is_pages(name)).collect();
+        assert!(ours.is_empty(), "left in /dev/shm: {ours:?}");
+        let own = weft::page::place::own().expect("a directory for pages");
+        let is_theirs =
+            |page: &String| ranks.iter().any(|rank| page.starts_with(&format!("{rank}-")));
+        eventually("the end of the ranks' pages", || !names(&own).iter().any(is_theirs));
     }
 }

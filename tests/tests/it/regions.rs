@@ -26,6 +26,11 @@ fn ranks_use_each_others_memory_within_a_node_and_across() {
     }
 }
 
+#[test]
+fn a_region_in_the_node_is_used_without_anything_of_its_owner() {
+    ranks(None, "2", &["stopped-owner"], "60").ends_well();
+}
+
 fn outlived(lab: Option<&Cluster>, limit: &str) {
     let mut job = ranks(lab, "2", &["outlive-region"], limit);
     let victim = job.rank(1);

@@ -46,20 +46,20 @@ impl Ticks {
 }
 
 /// Watches the machine, on which nothing of ours runs, for a moment, and says so on standard error
-/// if others are at work on it.
-pub fn tell_of_others() {
-    let Some(before) = Ticks::now() else { return };
+/// if others are at work on it. What was said, without its beginning.
+pub fn tell_of_others() -> Option<String> {
+    let before = Ticks::now()?;
     sleep(WATCH);
-    let Some(after) = Ticks::now() else { return };
-    if let Some(note) = note(after.busy_since(before), after.processors) {
-        eprintln!("{note}");
-    }
+    let after = Ticks::now()?;
+    let note = note(after.busy_since(before), after.processors)?;
+    eprintln!("weft: {note}");
+    Some(note)
 }
 
 fn note(busy: f64, processors: usize) -> Option<String> {
     (busy >= MUCH).then(|| {
         format!(
-            "weft: other programs, or the host of this virtual machine, use {busy:.1} of \
+            "other programs, or the host of this virtual machine, use {busy:.1} of \
              {processors} processors now: these figures will be worse than those of a quiet \
              machine. See what `top` shows, and measure again"
         )

@@ -33,9 +33,9 @@ enum What {
     /// Windows of 32 messages between two ranks
     Bw(native::BandwidthArgs),
     /// Writes to a region of rank 1: one after the other, and windows of 32
-    Put(native::RegionArgs),
+    Put(native::MoveArgs),
     /// Reads of a region of rank 1: one after the other, and windows of 32
-    Get(native::RegionArgs),
+    Get(native::MoveArgs),
     /// Registering memory, and the first look at a peer's region beside later ones
     Register(native::RegionArgs),
     /// Messages in one direction, from rank 0 to rank 1
@@ -49,6 +49,9 @@ enum What {
     /// Messages that all ranks deliver in one order
     Group(native::GroupArgs),
     /// Steps that exchange boundaries: what they compute, pack and wait
+    ///
+    /// `weft compare --halo` measures the same by MPI and by sockets beside it, draws it (`--svg`),
+    /// and tells the ratios.
     Halo(native::HaloArgs),
     /// What a datagram costs, over all links and over each, and barriers by that and as measured
     Logp(native::LogpArgs),

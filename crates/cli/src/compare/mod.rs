@@ -5,9 +5,11 @@
 mod child;
 mod contender;
 mod halo;
+mod html;
 mod mpi;
 mod report;
 mod rounds;
+mod shown;
 mod targets;
 mod watch;
 
@@ -25,7 +27,9 @@ use crate::lab::{Lab, LabSpec, Options, Topology};
 use crate::mpi::{Brand, Preload};
 use crate::plot;
 use contender::{AMONG, Arena, Contender, Means, Plan, Reach, TOKEN, TOKEN_RANKS};
+use html::Output;
 use mpi::{Layout, Mpi, MpiRun, Task};
+use shown::Shown;
 
 /// Arguments of `weft compare`.
 #[derive(clap::Args, Debug)]
@@ -70,6 +74,10 @@ pub struct Args {
     /// Where the plot goes
     #[arg(long, default_value = "weft-compare.svg")]
     svg: PathBuf,
+    /// Also writes one page for a browser: tables, plots, and what the machine is; it needs no
+    /// other file, so that figures can be sent
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Compares and reports.
@@ -82,6 +90,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if args.halo {
         return halo::run(args, &stop);
     }
+    let mut page = Output::prepare(args)?;
     let place = Place::lab(args.mtu).unwrap_or_else(|why| {
         eprintln!("weft: no lab, so only messages within a node are compared: {why}");
         Place::here()
@@ -104,16 +113,20 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         stop: &stop,
     };
     // Before and after: what begins or ends in between shows in one of them.
-    load::tell_of_others();
+    let before = load::tell_of_others();
     let outcome = rounds::run(args, &plan, &contenders, &mut arena)?;
-    load::tell_of_others();
+    let after = load::tell_of_others();
     outcome.notes.iter().for_each(|note| eprintln!("{note}"));
+    if let Some(page) = &mut page {
+        page.note(before.or(after));
+        page.note(outcome.notes.clone());
+    }
     if outcome.figures.is_empty() {
         return Err(CliError::Bench("nothing could be measured; the reasons are above".into()));
     }
     match args.mpi {
-        true => mpi::show(args, &contenders, &outcome)?,
-        false => show(args, &contenders, &outcome.figures)?,
+        true => mpi::show(args, &stop, &contenders, &outcome, page)?,
+        false => show(args, &stop, &contenders, &outcome.figures, page)?,
     }
     let counts = |at: usize| args.mpi || contenders[at].is_weft();
     match outcome.failed.iter().find(|(at, _)| counts(*at)) {
@@ -138,14 +151,21 @@ fn wide(mtu: u32, contenders: &[Contender]) -> Result<Vec<Lab>, CliError> {
 }
 
 /// Tables or JSON lines, and the plot.
-fn show(args: &Args, contenders: &[Contender], figures: &[Figure]) -> Result<(), CliError> {
+fn show(
+    args: &Args,
+    stop: &Interrupt,
+    contenders: &[Contender],
+    figures: &[Figure],
+    page: Option<Output>,
+) -> Result<(), CliError> {
     let judged = targets::targets(args.mtu.into());
-    if args.json {
-        report::json(contenders, figures, &judged);
-    } else {
-        report::tables(contenders, figures, &judged);
+    let shown = report::tables(contenders, figures, &judged);
+    match args.json {
+        true => report::json(contenders, figures, &judged),
+        false => shown.print(),
     }
-    draw(args, &curves(&contenders.iter().collect::<Vec<_>>(), figures))
+    let pictures = curves(&contenders.iter().collect::<Vec<_>>(), figures);
+    draw(args, stop, &shown, &pictures, page)
 }
 
 /// What Weft shows beyond latency and bandwidth, in a full comparison: within a node, and between.
@@ -275,11 +295,18 @@ fn curves(contenders: &[&Contender], figures: &[Figure]) -> Vec<plot::Picture> {
     panels
 }
 
-fn draw(args: &Args, pictures: &[plot::Picture]) -> Result<(), CliError> {
-    if pictures.is_empty() {
-        return Ok(());
+/// Draws the plot, and writes the page if one is asked for.
+fn draw(
+    args: &Args,
+    stop: &Interrupt,
+    shown: &Shown,
+    pictures: &[plot::Picture],
+    page: Option<Output>,
+) -> Result<(), CliError> {
+    if !pictures.is_empty() {
+        plot::svg(&args.svg, pictures).map_err(CliError::Bench)?;
+        eprintln!("weft: plot in {}", args.svg.display());
     }
-    plot::svg(&args.svg, pictures).map_err(CliError::Bench)?;
-    eprintln!("weft: plot in {}", args.svg.display());
-    Ok(())
+    let Some(page) = page else { return Ok(()) };
+    page.write(args, html::facts(args, stop)?, shown, pictures)
 }

@@ -4,6 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::contender::{Contender, Means, Reach};
+use super::shown::Shown;
 use super::targets::{Bound, Target, Verdict};
 use crate::bench::figure::{Figure, digits, size_text};
 use crate::mpi::Install;
@@ -123,15 +124,19 @@ const TABLES: [(&str, &str); 10] = [
 ];
 
 /// Everything as tables for people.
-pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) {
+pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) -> Shown {
+    let mut shown = Shown::default();
     let mut mpis: Vec<&Install> = Vec::new();
     for mpi in contenders.iter().filter_map(mpi_of) {
         if !mpis.contains(&mpi) {
             mpis.push(mpi);
         }
     }
-    mpis.iter().for_each(|mpi| println!("{}: {}", mpi.brand.name(), mpi.title_and_place()));
-    println!("ratio: Weft's figure divided by the one to its left (of times, below 1 is faster)");
+    for mpi in mpis {
+        shown.words(format!("{}: {}", mpi.brand.name(), mpi.title_and_place()));
+    }
+    shown
+        .words("ratio: Weft's figure divided by the one to its left (of times, below 1 is faster)");
     for reach in [Reach::Within, Reach::Between, Reach::Among] {
         for (bench, title) in TABLES {
             let measured =
@@ -144,24 +149,25 @@ pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target]) 
                 }
             }
             if !labels.is_empty() {
-                println!("\n{title}, {}", reach.title());
-                side_by_side(bench, &labels, figures).print();
+                let title = format!("{title}, {}", reach.title());
+                shown.table(title, side_by_side(bench, &labels, figures));
             }
         }
     }
-    let shown = |f: &&Figure| TABLES.iter().any(|(bench, _)| f.bench == *bench) && f.mode.is_none();
-    let rest: Vec<&Figure> = figures.iter().filter(|f| !shown(f)).collect();
+    let has_table =
+        |f: &&Figure| TABLES.iter().any(|(bench, _)| f.bench == *bench) && f.mode.is_none();
+    let rest: Vec<&Figure> = figures.iter().filter(|f| !has_table(f)).collect();
     if !rest.is_empty() {
-        println!("\nfloors, and what else was measured");
         let mut table = Table::new(["what", "ranks", "bytes", "figure", "cpu"]);
         for f in rest {
             let cpu = f.cpu_s_per_gb.map_or(String::new(), |c| format!("{} s/GB", digits(c)));
             let (ranks, bytes) = (f.ranks.to_string(), size_text(f.bytes));
             table.row([what(f), ranks, bytes, f.value.text(), cpu]);
         }
-        table.print();
+        shown.table("floors, and what else was measured", table);
     }
-    verdicts(figures, targets);
+    verdicts(&mut shown, figures, targets);
+    shown
 }
 
 /// What a figure that stands in no table of its own is.
@@ -242,7 +248,7 @@ fn compared_with<'a>(labels: &[&'a str], at: usize) -> Option<&'a str> {
 }
 
 /// How the targets stand whose figures there are.
-pub fn verdicts(figures: &[Figure], targets: &[Target]) {
+pub fn verdicts(shown: &mut Shown, figures: &[Figure], targets: &[Target]) {
     let mut table = Table::new(["target", "weft", "against", "ratio", "wanted", ""]);
     let mut any = false;
     for target in targets {
@@ -251,8 +257,7 @@ pub fn verdicts(figures: &[Figure], targets: &[Target]) {
         any = true;
     }
     if any {
-        println!("\ntargets");
-        table.print();
+        shown.table("targets", table);
     }
 }
 

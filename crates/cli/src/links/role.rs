@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use weft_proto::rail::losses::{SHARE, is_too_much};
-use weft_proto::rail::{DISTANT, DISTANT_NS, WORTH_SHARE, distant_beyond, is_worth};
+use weft_proto::rail::{DISTANT, DISTANT_NS, WORTH_SHARE, distant_beyond, further_us, is_worth};
 
 use super::item::{LinkItem, RowItem};
 use super::view::{View, rate, us};
@@ -98,15 +98,23 @@ fn roles(pair: &[Candidate<'_>]) -> Vec<(usize, Role)> {
     let any_is_good = pair.iter().any(|c| !is_far(c) && lost(c.wire()).is_none());
     let is_spare = |c: &Candidate<'_>| is_far(c) || (any_is_good && lost(c.wire()).is_some());
     let sound: Vec<_> = pair.iter().filter(|c| !is_spare(c)).collect();
-    let small = sound.iter().min_by_key(|c| (c.link.merit.small_ns, c.place));
+    let further = |c: &Candidate<'_>| further_us(least(c.wire()).unwrap_or(0), nearest);
+    let small_ns = |c: &Candidate<'_>| c.link.merit.small_ns + u64::from(further(c)) * 1000;
+    let small = sound.iter().min_by_key(|c| (small_ns(c), c.place));
     let rank = |c: &Candidate<'_>| (c.link.merit.bandwidth, c.link.merit.work, Reverse(c.place));
-    let best = sound.iter().map(|c| rank(c).0).max().unwrap_or(0);
+    // As soon as a cable is in use its speed is known: that of the survey, here.
+    let speed = |c: &Candidate<'_>| {
+        let seen = pair.iter().filter(|other| other.wire() == c.wire()).filter_map(|c| c.mb_s);
+        let fastest = seen.max_by(f64::total_cmp).map(|mb_s| (mb_s * 1e6) as u64);
+        rank(c).0.min(fastest.unwrap_or(u64::MAX))
+    };
+    let best = sound.iter().map(|c| speed(c)).max().unwrap_or(0);
     let first = |wire: &str| sound.iter().filter(|c| c.wire() == wire).max_by_key(|c| rank(c));
     let role = |c: &Candidate<'_>| {
         let spare = is_spare(c);
         let is_small = small.is_some_and(|s| s.place == c.place);
         let leads = first(c.wire()).is_some_and(|f| f.place == c.place);
-        let bulk = !spare && leads && is_worth(rank(c).0, best);
+        let bulk = !spare && leads && is_worth(speed(c), best);
         let why = if is_far(c) {
             too_far(least(c.wire()).unwrap_or(0), nearest)
         } else if let Some(share) = lost(c.wire()).filter(|_| spare) {
@@ -222,6 +230,17 @@ mod tests {
         assert!(said[2].1.starts_with("bulk: most bandwidth of its cable"), "{said:?}");
         assert!(said[1].1.starts_with("in reserve: tso:b of the same cable"), "{said:?}");
         assert!(said[3].1.starts_with("bulk: 118 MB/s beside 940 MB/s; packet:a"), "{said:?}");
+    }
+
+    #[test]
+    fn of_two_that_are_alike_the_nearer_carries_what_is_small() {
+        let links = [("packet:a", merit(2_000, 1 << 30)), ("packet:b", merit(2_000, 1 << 30))];
+        let small = |a: f64, b: f64| {
+            let said = said(&links, vec![over("packet:a", a, 90.0), over("packet:b", b, 90.0)]);
+            said.iter().position(|(_, said)| said.starts_with("small")).unwrap()
+        };
+        assert_eq!(small(200.0, 5.0), 1);
+        assert_eq!(small(24.0, 5.0), 0, "that may be the nodes' doing");
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub struct Args {
     /// The library for collective operations, if it is wanted.
     #[arg(long)]
     collectives: Option<PathBuf>,
+    /// The library that counts calls, likewise.
+    #[arg(long)]
+    calls: Option<PathBuf>,
     /// The library that would ask.
     #[arg(long, value_enum)]
     mpi: Brand,
@@ -74,6 +77,7 @@ pub fn examine(
     install: &Install,
     provider: &Provider,
     collectives: Option<&Preload>,
+    calls: Option<&str>,
     variables: &[(&str, String)],
 ) -> Result<Vec<String>, MpiError> {
     let libfabric = install.libfabric()?;
@@ -96,6 +100,7 @@ pub fn examine(
     if let Some(collectives) = collectives {
         command.arg("--collectives").arg(&collectives.file);
     }
+    command.args(calls.map(|file| ["--calls", file]).into_iter().flatten());
     if !elsewhere {
         command.envs(all().map(|(name, value)| (name, value)));
     }
@@ -199,7 +204,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 fn trouble(args: &Args) -> Option<String> {
     let file = args.provider.display();
-    let wanted = std::iter::once(&args.provider).chain(&args.collectives);
+    let wanted = std::iter::once(&args.provider).chain(&args.collectives).chain(&args.calls);
     if let Some(missing) = wanted.into_iter().find(|file| !file.is_file()) {
         let missing = missing.display();
         return Some(format!("there is no {missing}: install Weft at the same place on all nodes"));

@@ -81,6 +81,15 @@ pub enum MpiError {
         /// Where it was looked for.
         places: String,
     },
+    /// The library that counts calls is not found.
+    #[error(
+        "libweft-calls.so, which counts calls of MPI, is not found: it was looked for in {places}; \
+         `make install` puts it beside the provider (a build alone: cargo build -p weft-calls)"
+    )]
+    NoCalls {
+        /// Where it was looked for.
+        places: String,
+    },
     /// A path that the dynamic loader cannot be told.
     #[error(
         "{path} cannot be preloaded, for its path has a blank or a colon in it: install Weft at \

@@ -76,6 +76,8 @@ pub struct Launch<'a> {
     pub preload: Option<Preload>,
     /// What it is preloaded into the ranks for, if it is.
     pub help: Help,
+    /// The library that counts calls, where that is wanted: its name for `LD_PRELOAD`.
+    pub calls: Option<String>,
     /// Options for the launcher, as its own documentation has them.
     pub options: Vec<OsString>,
     /// The program and its arguments.
@@ -119,14 +121,33 @@ impl Launch<'_> {
                 }
             }
         }
-        if let Some(preload) = self.preload.as_ref().filter(|_| self.help != Help::Nothing) {
-            self.give(&mut command, "LD_PRELOAD", &preload.value);
-            if self.help == Help::Yields {
-                self.give(&mut command, "WEFT_COLLECTIVES", "never");
-            }
+        if let Some(value) = self.preloaded() {
+            self.give(&mut command, "LD_PRELOAD", &value);
+        }
+        if self.preload.is_some() && self.help == Help::Yields {
+            self.give(&mut command, "WEFT_COLLECTIVES", "never");
         }
         command.args(&self.options).args(["-n", &self.ranks.to_string()]).args(&self.program);
         Ok((command, setup))
+    }
+
+    /// The value of `LD_PRELOAD` for the ranks, where it is to be another than the launcher's.
+    fn preloaded(&self) -> Option<String> {
+        let preload = self.preload.as_ref();
+        let helper = preload.filter(|_| self.help != Help::Nothing);
+        let before = || std::env::var("LD_PRELOAD").unwrap_or_default();
+        let others = helper.map_or_else(before, |preload| preload.value.clone());
+        match &self.calls {
+            // It must be the first that a call meets.
+            Some(calls) if others.is_empty() => Some(calls.clone()),
+            Some(calls) => Some(format!("{calls}:{others}")),
+            None => (helper.is_some() || self.is_in_hydra()).then_some(others),
+        }
+    }
+
+    /// Whether MPICH's launcher itself has Weft's library.
+    fn is_in_hydra(&self) -> bool {
+        self.install.brand == Brand::Mpich && self.preload.is_some() && self.is_here()
     }
 
     /// Gives all ranks, and only them, a variable.
@@ -145,11 +166,8 @@ impl Launch<'_> {
     /// What MPICH's launcher is told wherever it runs: with Weft's library in it, it leaves the
     /// ranks of this machine in one session (why: `session.rs` there).
     fn prepare_hydra(&self, command: &mut Command) {
-        let Some(preload) = self.preload.as_ref().filter(|_| self.is_here()) else { return };
-        command.env("LD_PRELOAD", &preload.value);
-        if self.help == Help::Nothing {
-            let before = std::env::var("LD_PRELOAD").unwrap_or_default();
-            self.give(command, "LD_PRELOAD", &before);
+        if let Some(preload) = self.preload.as_ref().filter(|_| self.is_in_hydra()) {
+            command.env("LD_PRELOAD", &preload.value);
         }
     }
 
@@ -298,6 +316,7 @@ mod tests {
             variables: Vec::new(),
             preload: None,
             help: Help::Nothing,
+            calls: None,
             options: options.iter().map(OsString::from).collect(),
             program: vec!["program".into()],
             bind: true,
@@ -323,6 +342,41 @@ mod tests {
             assert_eq!(count(options, "bind-to"), 1, "{options:?}");
         }
         assert_eq!(count(&["--bind-to", "core"], "bind-to"), 1);
+    }
+
+    #[test]
+    fn what_counts_calls_is_the_first_that_they_meet() {
+        let before = std::env::var("LD_PRELOAD").unwrap_or_default();
+        let preload = Preload { file: "mpi.so".into(), value: "mpi.so".into() };
+        let preloaded = |brand, help, preload: Option<&Preload>, calls: Option<&str>| {
+            let install = Install::of(brand, (5, 0, 3), "mpiexec");
+            let launch = Launch {
+                install: &install,
+                hosts: Hosts::Here,
+                ranks: 2,
+                variables: Vec::new(),
+                preload: preload.cloned(),
+                help,
+                calls: calls.map(String::from),
+                options: Vec::new(),
+                program: vec!["program".into()],
+                bind: true,
+            };
+            launch.preloaded()
+        };
+        let with = |others: &str| match others {
+            "" => Some("calls.so".to_string()),
+            others => Some(format!("calls.so:{others}")),
+        };
+        for brand in Brand::ALL {
+            let all = |calls| preloaded(brand, Help::Collectives, Some(&preload), calls);
+            assert_eq!((all(None), all(Some("calls.so"))), (Some("mpi.so".into()), with("mpi.so")));
+            assert_eq!(preloaded(brand, Help::Nothing, None, Some("calls.so")), with(&before));
+            assert_eq!(preloaded(brand, Help::Nothing, None, None), None);
+            // What the launcher has, ranks do not get.
+            let none = preloaded(brand, Help::Nothing, Some(&preload), None);
+            assert_eq!(none, (brand == Brand::Mpich).then(|| before.clone()));
+        }
     }
 
     #[test]

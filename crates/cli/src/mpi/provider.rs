@@ -11,6 +11,9 @@ const NAMES: [&str; 2] = ["libweft-fi.so", "libweft_fi.so"];
 /// The same for the library that goes with it.
 const PRELOAD: [&str; 2] = ["libweft-mpi.so", "libweft_mpi.so"];
 
+/// And for the one that counts calls.
+const CALLS: [&str; 2] = ["libweft-calls.so", "libweft_calls.so"];
+
 /// Weft's library for MPI programs, which has Weft do their collective operations, found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preload {
@@ -70,24 +73,34 @@ impl Provider {
     /// # Errors
     /// When it is not beside the provider, or its path cannot be preloaded.
     pub fn preload(&self) -> Result<Preload, MpiError> {
-        let folders = self.file.ancestors().skip(1).take(2);
-        let files = folders.flat_map(|folder| PRELOAD.map(|name| folder.join(name)));
-        let files: Vec<PathBuf> = files.collect();
-        let Some(file) = files.iter().find(|file| file.is_file()).cloned() else {
-            let places: Vec<_> = files.iter().map(|p| p.display().to_string()).collect();
-            return Err(MpiError::NoCollectives { places: places.join(", ") });
-        };
-        let name = file.display().to_string();
-        // The dynamic loader takes both for the end of a name.
-        if name.contains([' ', ':']) {
-            return Err(MpiError::NotPreloadable { path: name });
-        }
+        let file = self.beside(PRELOAD).map_err(|places| MpiError::NoCollectives { places })?;
+        let name = preloadable(&file)?;
         let before = std::env::var("LD_PRELOAD").unwrap_or_default();
         let value = match before.is_empty() || before.split([' ', ':']).any(|b| b == name) {
             true => name,
             false => format!("{name}:{before}"),
         };
         Ok(Preload { file, value })
+    }
+
+    /// The library that counts the calls of MPI programs, likewise: its name for `LD_PRELOAD`.
+    ///
+    /// # Errors
+    /// As for [`preload`](Provider::preload).
+    pub fn calls(&self) -> Result<String, MpiError> {
+        let file = self.beside(CALLS).map_err(|places| MpiError::NoCalls { places })?;
+        preloadable(&file)
+    }
+
+    /// A file that is built and installed with the provider; or else where it was looked for.
+    fn beside(&self, names: [&str; 2]) -> Result<PathBuf, String> {
+        let folders = self.file.ancestors().skip(1).take(2);
+        let files = folders.flat_map(|folder| names.map(|name| folder.join(name)));
+        let files: Vec<PathBuf> = files.collect();
+        files.iter().find(|file| file.is_file()).cloned().ok_or_else(|| {
+            let places: Vec<_> = files.iter().map(|p| p.display().to_string()).collect();
+            places.join(", ")
+        })
     }
 
     fn at(file: &Path) -> Result<Provider, MpiError> {
@@ -105,6 +118,13 @@ impl Provider {
         };
         Ok(Provider { file, directory })
     }
+}
+
+/// A file's name as it may stand in `LD_PRELOAD`.
+fn preloadable(file: &Path) -> Result<String, MpiError> {
+    let path = file.display().to_string();
+    // The dynamic loader takes both for the end of a name.
+    if path.contains([' ', ':']) { Err(MpiError::NotPreloadable { path }) } else { Ok(path) }
 }
 
 fn beside() -> Vec<PathBuf> {
@@ -154,6 +174,10 @@ mod tests {
         let preload = found.preload().unwrap();
         assert_eq!(preload.file, folder_itself.join(PRELOAD[1]));
         assert!(preload.value.starts_with(&preload.file.display().to_string()));
+        let missing = found.calls().unwrap_err().to_string();
+        assert!(missing.contains(CALLS[0]), "{missing}");
+        fs::write(folder.join(CALLS[1]), "").unwrap();
+        assert!(found.calls().unwrap().ends_with(CALLS[1]));
         // Another build beside it is not met by libfabric, whichever is meant.
         fs::write(folder.join(NAMES[1]), "").unwrap();
         for file in [folder.clone(), folder.join(NAMES[0]), folder.join(NAMES[1])] {

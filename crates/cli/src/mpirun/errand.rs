@@ -16,6 +16,7 @@ use super::sweep::Guard;
 use super::watch::Watch;
 use crate::CliError;
 use crate::mpi::Launch;
+use crate::profile::Outcome;
 use crate::run::{ending, input};
 
 /// How long the launcher may take to end its ranks after it was asked.
@@ -56,6 +57,7 @@ impl Errand {
         launch: &Launch<'_>,
         board: Board,
         timeout: Option<Duration>,
+        outcome: &mut Outcome,
     ) -> Result<u8, CliError> {
         let mut guard = Guard::start(&board.mark()).map_err(CliError::io("starting a guard"))?;
         command.stdin(input()?).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -73,6 +75,7 @@ impl Errand {
             .map_err(CliError::io("watching the launcher"))?;
         let pause = |limit| watch.wait(&board, limit);
         let (status, asked) = self.wait(&mut child, &mut guard, timeout, pause)?;
+        outcome.interrupted = asked;
         watch.settle(&board);
         let ranks = board.entries();
         // What is left of the job is ended here, which also ends its output.
@@ -87,10 +90,12 @@ impl Errand {
             return Ok(status);
         }
         let failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(text) = failure.text(&ranks, watch.first()) {
+        let first = watch.first();
+        if let Some(text) = failure.text(&ranks, first) {
             say(&text);
         }
-        Ok(failure.status().unwrap_or(status))
+        outcome.ends.extend(failure.ended(&ranks, first));
+        Ok(failure.status(first).unwrap_or(status))
     }
 
     /// Waits for the launcher's end; gives its status, and whether it was asked to end.

@@ -27,6 +27,7 @@ use crate::mpi::{
     Brand, Help, Hosts, Install, Launch, MpiError, Preload, Provider, Transport,
     collectives_by_weft, variables,
 };
+use crate::profile::{Outcome, Profile};
 use crate::run::{Host, Map, hosts, open_lab_as, places, random_digits, seconds, way_to};
 use board::Board;
 use errand::Errand;
@@ -64,6 +65,10 @@ pub struct Args {
     /// End the job after so many seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// Record the run, and write a report of it when it is over [default FILE: weft-profile.html]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "weft-profile.html", conflicts_with = "dry_run")]
+    profile: Option<PathBuf>,
     /// Make all checks and show the launcher's command line, but do not start it
     #[arg(long)]
     dry_run: bool,
@@ -81,6 +86,13 @@ enum When {
     Never,
     /// Where all ranks share one node.
     Auto,
+}
+
+impl When {
+    /// Whether it does them in a job where it does by itself, or does not.
+    fn is_now(self, by_itself: bool) -> bool {
+        self == When::Always || self == When::Auto && by_itself
+    }
 }
 
 /// Where the ranks go.
@@ -107,19 +119,17 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let preload = preload(args, provider.as_ref())?;
     // Before anything is started that would have to be ended.
     let errand = Errand::prepare()?;
+    let mut profile = args.profile()?;
+    let calls = calls(profile.as_mut(), provider.as_ref());
     let stage = stage(args)?;
-    let collectives = provider.is_some()
-        && match args.collectives {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => preload.is_some() && stage.is_shared(args.ranks),
-        };
+    let by_itself = preload.is_some() && stage.is_shared(args.ranks);
+    let collectives = provider.is_some() && args.collectives.is_now(by_itself);
     let settings = variables(&install, args.transport, provider.as_ref());
     let help = match &provider {
         Some(provider) => {
-            let looks = Looks { stage: &stage, install: &install, provider, settings: &settings };
-            let asked = args.collectives == When::Always;
-            looks.helped_by(preload.as_ref(), collectives, asked)?
+            let (stage, install, settings) = (&stage, &install, &settings[..]);
+            let looks = Looks { stage, install, provider, calls: calls.as_deref(), settings };
+            looks.helped_by(preload.as_ref(), collectives, args.collectives == When::Always)?
         }
         None => Help::Nothing,
     };
@@ -128,17 +138,13 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     if provider.is_some() {
         all.push(("WEFT_JOB_KEY".into(), random_digits(16)?));
     }
+    all.extend(profile.as_ref().map(Profile::variable));
     let board = (!args.dry_run).then(Board::make).transpose()?;
     if let Some(board) = &board {
         all.push((board::MARK.into(), board.mark()));
     }
     let local = !matches!(stage, Stage::Remote(_));
-    let mut program = args.program.clone();
-    if local && !args.dry_run {
-        // Every rank writes down who it is before it becomes the program.
-        let me = std::env::current_exe().map_err(CliError::io("find this program's file"))?;
-        program.splice(0..0, [me.into_os_string(), "mpi-rank".into(), "--".into()]);
-    }
+    let program = args.program(local && !args.dry_run)?;
     let options = args.mpi_args.iter().flat_map(|o| o.split_whitespace()).map(OsString::from);
     let launch = Launch {
         install: &install,
@@ -147,6 +153,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         variables: all,
         preload,
         help,
+        calls,
         options: options.collect(),
         program,
         bind: true,
@@ -157,11 +164,39 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     };
     keep_directories(&mut command, &install, local.then_some(&board));
-    let status = errand.run(command, setup, &launch, board, args.timeout);
+    let mut outcome = Outcome { size: args.ranks, ..Outcome::default() };
+    let mut status = errand.run(command, setup, &launch, board, args.timeout, &mut outcome);
+    if let (Some(profile), Ok(_)) = (profile, &status) {
+        status = profile.finish(&outcome, &stage.others()).and(status);
+    }
     // The lab of `stage` goes after the job, also after an error.
     drop(launch);
     drop(stage);
     Ok(ExitCode::from(status?))
+}
+
+impl Args {
+    /// The program and its arguments; `told`: every rank writes down who it is before it becomes
+    /// the program.
+    fn program(&self, told: bool) -> Result<Vec<OsString>, CliError> {
+        let mut program = self.program.clone();
+        if told {
+            let me = std::env::current_exe().map_err(CliError::io("find this program's file"))?;
+            program.splice(0..0, [me.into_os_string(), "mpi-rank".into(), "--".into()]);
+        }
+        Ok(program)
+    }
+
+    /// What is to be recorded, if it is.
+    fn profile(&self) -> Result<Option<Profile>, CliError> {
+        let Some(file) = &self.profile else { return Ok(None) };
+        if self.transport == Transport::Own {
+            let why = "--profile records what Weft does: leave out --transport own";
+            return Err(CliError::Usage(why.into()));
+        }
+        let command = self.program.iter().map(|word| word.to_string_lossy().into_owned());
+        Profile::prepare(file, command.collect()).map(Some)
+    }
 }
 
 /// What is looked at on each node before the start.
@@ -169,6 +204,7 @@ struct Looks<'a> {
     stage: &'a Stage,
     install: &'a Install,
     provider: &'a Provider,
+    calls: Option<&'a str>,
     settings: &'a [(&'static str, String)],
 }
 
@@ -199,7 +235,8 @@ impl Looks<'_> {
     fn at_all(&self, preloaded: Option<&Preload>) -> Result<(), CliError> {
         for site in self.stage.sites()? {
             let node = site.name.clone();
-            for note in examine(site, self.install, self.provider, preloaded, self.settings)? {
+            let Looks { install, provider, calls, settings, .. } = self;
+            for note in examine(site, install, provider, preloaded, *calls, settings)? {
                 eprintln!("weft mpirun: on {node}: {note}");
             }
         }
@@ -218,6 +255,12 @@ fn preload(args: &Args, provider: Option<&Provider>) -> Result<Option<Preload>, 
         (Some(provider), _) => Ok(provider.preload().ok()),
         (None, _) => Ok(Preload::find(args.provider.as_deref())),
     }
+}
+
+/// What counts the calls of a run that is recorded: without it they are not known.
+fn calls(profile: Option<&mut Profile>, provider: Option<&Provider>) -> Option<String> {
+    let (profile, provider) = (profile?, provider?);
+    provider.calls().map_err(|why| profile.note(format!("calls are not known: {why}"))).ok()
 }
 
 /// Has the launcher make its directories in the job's own, which goes with the job also when the
@@ -292,6 +335,14 @@ impl Stage {
     /// Whether ranks share this node, all of them, for whom Weft does collective operations.
     fn is_shared(&self, ranks: u32) -> bool {
         matches!(self, Stage::Here) && collectives_by_weft(ranks)
+    }
+
+    /// Hosts whose ranks write into directories of their own.
+    fn others(&self) -> Vec<String> {
+        match self {
+            Stage::Here | Stage::Lab(..) => Vec::new(),
+            Stage::Remote(hosts) => hosts.iter().map(|(host, _)| host.clone()).collect(),
+        }
     }
 
     /// The places to look at before the start.

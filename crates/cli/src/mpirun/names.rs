@@ -1,17 +1,24 @@
 //! Reads in what a launcher says which process has failed, so that its rank can be named.
 
+use weft_report::Ended;
+
 use super::board::Entry;
 
-/// What a launcher has said about a failure: the process, the rank, how it ended, as far as it
-/// told.
+/// What a launcher has said about a failure: the processes, or the rank, and how they ended, as far
+/// as it told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    pid: Option<u32>,
+    /// What Hydra said of processes, in its order.
+    processes: Vec<(u32, Option<How>)>,
+    /// What PRRTE and ORTE said.
     rank: Option<u32>,
-    how: Option<(String, u8)>,
+    how: Option<How>,
     /// The line before, for sentences that are broken.
     before: String,
 }
+
+/// How a process ended: in words, as an exit status, and for the record of a run.
+type How = (String, u8, Ended);
 
 impl Failure {
     /// Takes note of a line of output.
@@ -21,12 +28,16 @@ impl Failure {
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
             digits.parse::<u32>().ok()
         };
-        // Hydra: "=   PID 123 RUNNING AT node1" and "=   EXIT CODE: 9". Only the first counts.
-        if line.starts_with('=') && line.contains(" RUNNING AT ") && self.pid.is_none() {
-            self.pid = number_after(line, "PID ");
+        // Hydra: "=   PID 123 RUNNING AT node1" and "=   EXIT CODE: 9"; Intel's says
+        // "RANK 1 PID 123" and "KILLED BY SIGNAL: 9".
+        if line.starts_with('=') && line.contains(" RUNNING AT ") {
+            self.processes.extend(number_after(line, "PID ").map(|pid| (pid, None)));
         }
-        if line.starts_with('=') && self.how.is_none() && self.pid.is_some() {
-            self.how = number_after(line, "EXIT CODE: ").map(hydra_ending);
+        if line.starts_with('=')
+            && let Some((_, how @ None)) = self.processes.last_mut()
+        {
+            let signal = || number_after(line, "KILLED BY SIGNAL: ").map(signal_ending);
+            *how = number_after(line, "EXIT CODE: ").map(hydra_ending).or_else(signal);
         }
         // PRRTE and ORTE: "... process rank 1 with PID 123 on node vm exited on signal 9 (Killed)."
         // The sentence may be broken into lines anywhere after the rank.
@@ -50,22 +61,42 @@ impl Failure {
         self.before.push_str(line);
     }
 
-    /// The exit status that belongs to it, where it is known how the rank ended.
-    pub fn status(&self) -> Option<u8> {
-        self.how.as_ref().map(|(_, status)| *status)
+    /// The exit status that belongs to it, where it is known how the rank ended; `first` as for
+    /// [`Failure::text`].
+    pub fn status(&self, first: Option<&Entry>) -> Option<u8> {
+        self.how(first).map(|(_, status, _)| *status)
+    }
+
+    /// The rank that has failed, and how it ended; `first` as for [`Failure::text`].
+    pub fn ended(&self, ranks: &[Entry], first: Option<&Entry>) -> Option<(u32, Ended)> {
+        let (.., ended) = self.how(first)?;
+        let rank = self.named(ranks, first).map(|entry| entry.rank).or(self.rank)?;
+        Some((rank, *ended))
+    }
+
+    /// How it ended: what was said of the process itself, or else what was said first.
+    fn how(&self, first: Option<&Entry>) -> Option<&How> {
+        let own = first.and_then(|entry| self.processes.iter().find(|(pid, _)| *pid == entry.pid));
+        let said = own.or(self.processes.first()).and_then(|(_, how)| how.as_ref());
+        self.how.as_ref().or(said)
+    }
+
+    /// Who has failed, if it is one of these.
+    fn named<'a>(&self, ranks: &'a [Entry], first: Option<&'a Entry>) -> Option<&'a Entry> {
+        let by_pid = |pid: u32| ranks.iter().find(|e| e.pid == pid);
+        let by_rank = |rank: u32| ranks.iter().find(|e| e.rank == rank);
+        // Hydra may name a process that it has killed itself, after another one had ended.
+        let by_process = self.processes.first().and_then(|(pid, _)| first.or(by_pid(*pid)));
+        self.rank.and_then(by_rank).or(by_process)
     }
 
     /// The failure in words; none where nothing is known of a rank. `first` is the rank that was
     /// seen to end before others: where the launcher does not say how the one that it names ended,
     /// that one had only noticed.
     pub fn text(&self, ranks: &[Entry], first: Option<&Entry>) -> Option<String> {
-        let by_pid = |pid: u32| ranks.iter().find(|e| e.pid == pid);
-        let by_rank = |rank: u32| ranks.iter().find(|e| e.rank == rank);
-        // Hydra may name a process that it has killed itself, after another one had ended.
-        let by_process = self.pid.and_then(|pid| first.or(by_pid(pid)));
-        let named = self.rank.and_then(by_rank).or(by_process);
+        let named = self.named(ranks, first);
         let name = |e: &Entry| format!("rank {} (process {} on {})", e.rank, e.pid, e.host);
-        let Some((how, _)) = &self.how else {
+        let Some((how, ..)) = self.how(first) else {
             let entry = first.or(named)?;
             return Some(format!("{} has ended, which ended the job", name(entry)));
         };
@@ -78,19 +109,21 @@ impl Failure {
 }
 
 /// Hydra writes a signal's number as the exit code of a process that a signal has ended.
-fn hydra_ending(code: u32) -> (String, u8) {
+fn hydra_ending(code: u32) -> How {
     match code {
         4 | 6..=9 | 11 | 13 | 15 => signal_ending(code),
         code => status_ending(code),
     }
 }
 
-fn signal_ending(number: u32) -> (String, u8) {
-    crate::run::ending(number as i32 & 0x7f)
+fn signal_ending(number: u32) -> How {
+    let number = number as i32 & 0x7f;
+    let (words, status) = crate::run::ending(number);
+    (words, status, Ended::Signal(number))
 }
 
-fn status_ending(code: u32) -> (String, u8) {
-    (format!("exited with status {code}"), code as u8)
+fn status_ending(code: u32) -> How {
+    (format!("exited with status {code}"), code as u8, Ended::Code(code as i32))
 }
 
 #[cfg(test)]
@@ -109,6 +142,22 @@ mod tests {
         failure.read("=   EXIT CODE: 9");
         let said = failure.text(&board(), board().get(2)).unwrap();
         assert!(said.starts_with("rank 2 (process 102 on node2) was killed by signal 9"), "{said}");
+        assert_eq!(failure.ended(&board(), board().get(2)), Some((2, Ended::Signal(9))));
+        assert_eq!(failure.ended(&[], None), None, "nobody knows whose process that was");
+    }
+
+    #[test]
+    fn intels_hydra_names_all_and_each_has_its_own_end() {
+        let mut failure = Failure::default();
+        let text = "=   RANK 0 PID 100 RUNNING AT node0\n=   KILLED BY SIGNAL: 9 (Killed)\n\
+                    =   RANK 2 PID 102 RUNNING AT node2\n=   EXIT CODE: 3";
+        text.lines().for_each(|line| failure.read(line));
+        let (board, first) = (board(), &board()[2]);
+        let said = failure.text(&board, Some(first)).unwrap();
+        assert!(said.starts_with("rank 2 (process 102 on node2) exited with status 3"), "{said}");
+        assert_eq!(failure.ended(&board, Some(first)), Some((2, Ended::Code(3))));
+        assert_eq!(failure.status(Some(first)), Some(3));
+        assert_eq!(failure.ended(&board, None), Some((0, Ended::Signal(9))));
     }
 
     fn said(text: &str) -> Option<String> {
@@ -142,7 +191,7 @@ mod tests {
         failure.read("prterun has exited due to process rank 0 with PID 0 on node vm calling");
         let said = failure.text(&board(), board().get(2)).unwrap();
         assert!(said.starts_with("rank 2 (process 102 on node2) has ended"), "{said}");
-        assert_eq!(failure.status(), None);
+        assert_eq!(failure.status(None), None);
     }
 
     #[test]

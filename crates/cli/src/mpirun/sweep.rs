@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use weft::page::place::sweep_own;
 use weft_sys::process::{self, Setup};
 
 use super::board::MARK;
@@ -79,6 +80,7 @@ pub fn run(args: &Args) -> ExitCode {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    sweep_own();
     let _ = fs::remove_dir_all(&args.mark);
     ExitCode::SUCCESS
 }

@@ -146,7 +146,11 @@ pub fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|e| format!("write {}: {e}", path.display()))
 }
 
-fn render(pictures: &[Picture]) -> Result<String, String> {
+/// Draws the pictures as the text of an SVG file.
+///
+/// # Errors
+/// When one of them cannot be drawn.
+pub fn render(pictures: &[Picture]) -> Result<String, String> {
     let mut text = String::new();
     {
         let rows: Vec<&[Picture]> = pictures.chunks(COLUMNS).collect();

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 use std::process::{ChildStdin, Command, ExitCode, Stdio};
 
+use weft::page::place::sweep_own;
 use weft_sys::process::{self, Setup};
 
 /// The guarded end: tells a guard what to watch.
@@ -52,8 +53,12 @@ pub fn run() -> ExitCode {
             _ => groups.remove(&group),
         };
     }
+    let killed = !groups.is_empty();
     for group in groups {
         process::signal(group, true, 9);
+    }
+    if killed {
+        sweep_own();
     }
     ExitCode::SUCCESS
 }

@@ -2,10 +2,13 @@
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
+use weft_report::Ended;
 use weft_sys::process::Signals;
 
 use super::RunError;
@@ -13,6 +16,7 @@ use super::board::{Answer, Board};
 use super::output::Printer;
 use super::remote::Remote;
 use super::team::{Event, Team, ending};
+use crate::profile::Outcome;
 
 /// How long ranks may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -63,11 +67,12 @@ struct Ending {
 }
 
 impl Job {
-    /// Waits until all ranks have ended, and gives the exit status.
+    /// Waits until all ranks have ended, and gives the exit status; how they ended is told to
+    /// `outcome`.
     ///
     /// # Errors
     /// When waiting itself fails.
-    pub fn run(mut self) -> Result<u8, RunError> {
+    pub fn run(mut self, outcome: &mut Outcome) -> Result<u8, RunError> {
         let began = Instant::now();
         let mut ending = Ending { status: None, asked: None, killed: None, last: None };
         let mut alive = self.places.len();
@@ -86,12 +91,14 @@ impl Job {
                 while let Some(number) =
                     self.signals.next().map_err(RunError::io("reading signals"))?
                 {
+                    outcome.interrupted = true;
                     self.interrupted(number, &mut ending);
                 }
             }
             self.remotes.iter_mut().for_each(|remote| remote.look_at_clock(&mut events));
             for event in events {
-                if let Event::Ended { .. } = event {
+                if let Event::Ended { rank, status, .. } = event {
+                    outcome.ends.insert(rank, way_of_ending(status));
                     alive -= 1;
                     if alive == 0 {
                         ending.last = Some(Instant::now());
@@ -252,6 +259,17 @@ impl Job {
             // Far enough away that it is not said again.
             *waiting = Some(Instant::now() + Duration::from_secs(3600));
         }
+    }
+}
+
+/// What wait(2) says.
+fn way_of_ending(status: i32) -> Ended {
+    let status = ExitStatus::from_raw(status);
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ended::Well,
+        (Some(code), _) => Ended::Code(code),
+        (None, Some(number)) => Ended::Signal(number),
+        (None, None) => Ended::Unknown,
     }
 }
 

@@ -20,13 +20,16 @@ mod way;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
 use weft_sys::process::Signals;
 
+use crate::CliError;
 use crate::lab::{Lab, LabSpec, Options, node_name};
+use crate::profile::{Outcome, Profile};
 use agent::Start;
 use board::Board;
 use job::{Job, Policy};
@@ -37,7 +40,7 @@ use team::{Post, Program, Team};
 pub use error::RunError;
 pub(crate) use place::{Host, Map, hosts, places};
 pub(crate) use team::ending;
-pub(crate) use way::{answer_limit, leader, silent, way_to};
+pub(crate) use way::{answer_limit, leader, silent, way_to, weft_on};
 
 /// The devices that a program can be told to use.
 const DEVICES: [&str; 4] = ["composite", "shm", "ether", "loopback"];
@@ -81,6 +84,10 @@ pub struct Args {
     /// Let the other ranks go on when one fails
     #[arg(long)]
     keep_going: bool,
+    /// Record the run, and write a report of it when it is over [default FILE: weft-profile.html]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "weft-profile.html")]
+    profile: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -95,27 +102,43 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// When the job cannot be started.
-pub fn run(args: &Args) -> Result<ExitCode, RunError> {
+pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     if let Some(name) = args.device.as_ref().filter(|d| !DEVICES.contains(&d.as_str())) {
-        return Err(RunError::NoDevice { name: name.clone(), there: DEVICES.join(", ") });
+        let there = DEVICES.join(", ");
+        return Err(RunError::NoDevice { name: name.clone(), there }.into());
     }
     // Before anything is started that would have to be ended.
     let ended_by = [Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
     let signals = Signals::take(&ended_by).map_err(RunError::io("taking signals"))?;
+    let profile = args.profile.as_deref().map(|file| Profile::prepare(file, args.command()));
+    let profile = profile.transpose()?;
     let lab = args.lab.as_deref().map(open_lab).transpose()?;
     let mut launch = Launch::new(args)?;
+    launch.program.variables.extend(profile.as_ref().map(Profile::variable));
     match (&args.hosts, &lab) {
         (Some(list), _) => launch.on_hosts(args, list)?,
         (None, lab) => launch.here(args, lab.as_ref())?,
     }
     let policy = Policy { keep_going: args.keep_going, timeout: args.timeout };
     let Launch { team, remotes, places, hosts, board, printer, .. } = launch;
+    let others: Vec<String> = remotes.iter().map(|remote| remote.host().to_string()).collect();
+    let mut outcome = Outcome { size: args.ranks, ..Outcome::default() };
     let job = Job { team, remotes, places, hosts, board, printer, policy, signals };
-    let status = job.run()?;
+    let status = job.run(&mut outcome)?;
+    if let Some(profile) = profile {
+        profile.finish(&outcome, &others)?;
+    }
     if let Some(lab) = lab.filter(|l| l.record().owner == Some(std::process::id())) {
         lab.down()?;
     }
     Ok(ExitCode::from(status))
+}
+
+impl Args {
+    /// The program and its arguments, as text.
+    fn command(&self) -> Vec<String> {
+        self.program.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
 }
 
 /// The lab of that name, or a temporary one of that specification.
@@ -228,7 +251,7 @@ impl Launch {
                 continue;
             }
             let start = Start {
-                words: args.program.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
+                words: args.command(),
                 directory: directory.to_string_lossy().into_owned(),
                 size: args.ranks,
                 variables: variables.clone(),

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -14,7 +14,7 @@ use super::RunError;
 use super::agent::Start;
 use super::frames::{self, Frame, Kind};
 use super::team::Event;
-use super::way::{leader, silent, way_to};
+use super::way::{leader, silent, weft_on};
 
 /// How long the command that leads there may take to end when it is asked to.
 const LEAVE: Duration = Duration::from_millis(500);
@@ -41,19 +41,12 @@ impl Remote {
     /// # Errors
     /// When the command that leads there cannot be started.
     pub(super) fn start(host: &str, start: &Start, limit: Duration) -> Result<Remote, RunError> {
-        let (ssh, words) = (leader(), way_to(host));
-        let first = &words[0];
-        let exe = match weft::env::text("WEFT_REMOTE_EXE") {
-            Some(exe) => exe,
-            None => std::env::current_exe()
-                .map_err(RunError::io("finding the weft program"))?
-                .to_string_lossy()
-                .into_owned(),
-        };
+        let ssh = leader();
+        let mut command = weft_on(host).map_err(RunError::io("finding the weft program"))?;
+        let first = command.get_program().to_string_lossy().into_owned();
         let lost =
             |why: String| RunError::HostLost { host: host.to_string(), why, command: ssh.clone() };
-        let mut command = Command::new(first);
-        command.args(&words[1..]).arg(exe).arg("run-agent");
+        command.arg("run-agent");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let setup = Setup { dies_with_parent: true, own_group: true, ..Setup::default() };
         let mut child = process::spawn(&mut command, setup)

@@ -10,6 +10,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::CpuSet;
+use weft::page::place::sweep_own;
 use weft_sys::ns::Enter;
 use weft_sys::process::{self, Setup};
 
@@ -219,6 +220,8 @@ impl Drop for Team {
                 guard.forget(member.child.id());
             }
         }
+        // Those that were killed have left theirs.
+        sweep_own();
     }
 }
 

@@ -1,6 +1,8 @@
 //! The way to another host: ssh, or what `WEFT_SSH` names.
 
+use std::io;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use super::RunError;
@@ -31,6 +33,22 @@ pub(crate) fn leader() -> String {
 /// The words of a command line that bring a program to a host.
 pub(crate) fn way_to(host: &str) -> Vec<String> {
     words(&leader(), host)
+}
+
+/// The beginning of a command line that starts this program on a host: its own words are to be
+/// added.
+///
+/// # Errors
+/// When this program's file is not found.
+pub(crate) fn weft_on(host: &str) -> io::Result<Command> {
+    let exe = match weft::env::text("WEFT_REMOTE_EXE") {
+        Some(exe) => exe.into(),
+        None => std::env::current_exe()?,
+    };
+    let words = way_to(host);
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg(exe);
+    Ok(command)
 }
 
 fn words(leader: &str, host: &str) -> Vec<String> {

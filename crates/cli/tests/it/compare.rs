@@ -8,12 +8,16 @@ use serde_json::Value;
 
 use super::*;
 
-/// A plot of this test's own, which goes with it.
+/// A plot or page of this test's own, which goes with it.
 struct Plot(PathBuf);
 
 impl Plot {
     fn new(test: &str) -> Plot {
-        let name = format!("weft-compare-{}-{test}.svg", std::process::id());
+        Plot::of_kind(test, "svg")
+    }
+
+    fn of_kind(test: &str, ending: &str) -> Plot {
+        let name = format!("weft-compare-{}-{test}.{ending}", std::process::id());
         Plot(std::env::temp_dir().join(name))
     }
 
@@ -95,6 +99,53 @@ fn tables_have_both_and_say_what_is_reached() {
     let judged = |line: &&str| line.ends_with("reached") || line.ends_with("MISSED");
     assert_eq!(text.lines().filter(judged).count(), 3, "{text}");
     assert!(plot.0.exists());
+}
+
+#[test]
+fn the_page_has_tables_plots_and_what_the_machine_is() {
+    let (plot, page) = (Plot::new("page"), Plot::of_kind("page", "html"));
+    let Some(text) = quick("compare-page", &plot, &["--html", page.path()]) else { return };
+    let shown = std::fs::read_to_string(&page.0).expect("a page");
+    for fact in ["<dt>kernel</dt><dd>Linux ", "<dt>processor</dt>", "<dt>cores</dt>", "<dt>weft<"] {
+        assert!(shown.contains(fact), "no {fact}");
+    }
+    assert!(shown.contains("a cache line there and back: "), "how far the cores are");
+    for label in ["<svg", "Round-trip time", "</html>"] {
+        assert!(shown.contains(label), "no {label}");
+    }
+    // Every cell of the tables is there, those of targets included.
+    let title = "there and back, median, over a cable between two nodes";
+    let table = text.lines().skip_while(|line| *line != title).skip(2);
+    let rows: Vec<&str> = table.take_while(|line| !line.is_empty()).collect();
+    assert!(!rows.is_empty(), "{text}");
+    for cell in rows.iter().flat_map(|row| row.split("  ")).map(str::trim).filter(|c| !c.is_empty())
+    {
+        assert!(shown.contains(&format!(">{cell}</td>")), "no {cell}");
+    }
+    assert!(shown.contains(">reached</td>") || shown.contains(">MISSED</td>"));
+    for word in ["src=", "href=\"http", "@import", "url("] {
+        assert!(!shown.contains(word), "it loads something: {word}");
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_told_before_anything_is_measured() {
+    for kind in [&["--quick"][..], &["--mpi", "--quick"], &["--halo", "--quick"]] {
+        let plot = Plot::new("unwritable");
+        let missing = std::env::temp_dir().join(format!("weft-none-{}/a.html", std::process::id()));
+        let mut all = vec!["compare", "--svg", plot.path(), "--html"];
+        all.push(missing.to_str().expect("text"));
+        all.extend(kind);
+        let done = weft(&all);
+        assert_eq!(done.status.code(), Some(1), "{}", err(&done));
+        assert!(err(&done).contains("a.html: it cannot be written"), "{}", err(&done));
+        assert!(out(&done).is_empty() && !plot.0.exists(), "{}", out(&done));
+    }
+    // Where nothing is measured no page is left.
+    let page = Plot::of_kind("nothing", "html");
+    let done = weft(&["compare", "--quick", "--only", "nonsense", "--html", page.path()]);
+    assert_eq!(done.status.code(), Some(2), "{}", err(&done));
+    assert!(!page.0.exists());
 }
 
 /// Also where there is no `.venv` in sight.

@@ -57,3 +57,21 @@ fn doctor_finds_what_is_spoilt() {
     assert_eq!(many.status.code(), Some(1));
     assert!(out(&many).contains("PROBLEM"), "{}", out(&many));
 }
+
+#[test]
+fn the_version_is_told_short_and_long() {
+    let short = out(&weft(&["--version"]));
+    assert_eq!(short, format!("weft {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(out(&weft(&["-V"])), short);
+    let long = weft(&["--version", "--verbose"]);
+    assert_eq!(long.status.code(), Some(0));
+    let long = out(&long);
+    assert!(long.starts_with(&short), "{long}");
+    for name in ["wire", "provider", "libfabric", "C library", "build", "compiler", "commit"] {
+        assert!(long.lines().any(|line| line.starts_with(name)), "{name} is missing in\n{long}");
+    }
+    for wrong in [&["--verbose"][..], &[]] {
+        let said = weft(wrong);
+        assert_eq!(said.status.code(), Some(2), "{wrong:?}: {}", err(&said));
+    }
+}

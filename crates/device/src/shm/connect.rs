@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use weft_ring::Geometry;
 use weft_sys::buf::Buf;
@@ -527,7 +528,9 @@ pub(super) fn serve_line(line: &mut Line, sockets: &weft_sys::epoll::Epoll) {
                         if line.regions.len() == MAX_REGIONS {
                             line.regions.remove(0);
                         }
-                        line.regions.push(Mapped { id, addr, memory: memory.into() });
+                        // Refused where its maker has sealed it against that, as nearly always.
+                        let open = Mapping::new(fd.as_fd(), len).ok().map(Arc::new);
+                        line.regions.push(Mapped { id, addr, memory: memory.into(), open });
                     }
                     // Not fatal: its messages come another way.
                     Err(error) => tracing::warn!("mapping a peer's memory: {error}"),

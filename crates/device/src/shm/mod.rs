@@ -49,7 +49,7 @@ use weft_ring::{Bell, Board, Geometry, Sleep};
 use weft_sys::buf::Buf;
 use weft_sys::cpu;
 use weft_sys::epoll::Epoll;
-use weft_sys::mem::ReadOnly;
+use weft_sys::mem::{Mapping, ReadOnly};
 use weft_wire::{Address, Envelope, JobKey, OpId, PeerId, Ticket};
 
 use crate::device::{Caps, Counters, Device, Doorbell, Event, SendError, Wake};
@@ -151,6 +151,10 @@ enum Current {
 #[derive(Default)]
 struct Count {
     sent: u64,
+    /// Of messages, also of those that are only announced or reserved.
+    sent_bytes: u64,
+    /// Of messages that came whole.
+    received_bytes: u64,
     /// Of connections that have ended.
     lent: u64,
     received: u64,
@@ -497,7 +501,15 @@ impl Device for Shm {
     fn view(&mut self, peer: PeerId, addr: usize, len: usize) -> Option<(Arc<ReadOnly>, usize)> {
         let at = self.at(peer)?;
         let line = self.peers[at].line.as_mut()?;
-        pull::view(line, &self.sockets, addr as u64, len as u64)
+        let (region, from) = pull::view(line, &self.sockets, addr as u64, len as u64)?;
+        Some((region.memory.clone(), from))
+    }
+
+    fn reach(&mut self, peer: PeerId, addr: usize, len: usize) -> Option<(Arc<Mapping>, usize)> {
+        let at = self.at(peer)?;
+        let line = self.peers[at].line.as_mut()?;
+        let (region, from) = pull::view(line, &self.sockets, addr as u64, len as u64)?;
+        Some((region.open.clone()?, from))
     }
 
     #[inline]
@@ -607,6 +619,8 @@ impl Device for Shm {
         let lent = lines.fold(c.lent, |lent, line| lent + line.ends.lent());
         [
             ("sent", c.sent),
+            ("sent_bytes", c.sent_bytes),
+            ("received_bytes", c.received_bytes),
             ("lent", lent),
             ("received", c.received),
             ("announced", c.announced),

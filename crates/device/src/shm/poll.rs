@@ -296,6 +296,7 @@ impl Shm {
                 Ok(Some(item)) if item.kind == item::MESSAGE => {
                     self.current = Current::Message { at };
                     self.count.received += 1;
+                    self.count.received_bytes += item.len as u64;
                     return true;
                 }
                 Ok(Some(item)) if item.kind == item::DATAGRAM => {

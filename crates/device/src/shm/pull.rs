@@ -18,6 +18,7 @@ use super::help::{self, Both, Next};
 use super::item::{self, Announcement, OfferId};
 use super::peer::{Line, Peer, Post};
 use super::poll::DYING;
+use super::region::Mapped;
 use super::{Queued, Shm};
 use crate::error::Error;
 
@@ -357,19 +358,19 @@ fn attach(pid: u32, a: &Announcement, into: &Buf, at: usize, len: usize) -> std:
 }
 
 /// Memory of the peer that it has told of, and the place in it of its byte `addr`.
-pub(super) fn view(
-    line: &mut Line,
+pub(super) fn view<'a>(
+    line: &'a mut Line,
     sockets: &weft_sys::epoll::Epoll,
     addr: u64,
     len: u64,
-) -> Option<(Arc<ReadOnly>, usize)> {
+) -> Option<(&'a Mapped, usize)> {
     // Its descriptor was sent before the message that has brought the address here, and must be
     // here before one is looked for: memory that is gone may have had the same address.
     serve_line(line, sockets);
     line.regions.iter().rev().find_map(|region| {
         let from = usize::try_from(addr.checked_sub(region.addr)?).ok()?;
         let room = region.memory.len().checked_sub(from)?;
-        (room as u64 >= len).then(|| (region.memory.clone(), from))
+        (room as u64 >= len).then_some((region, from))
     })
 }
 

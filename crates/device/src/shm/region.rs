@@ -1,5 +1,6 @@
 //! Memory that Weft allocates: peers map it once, and then copy straight out of it.
 
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,17 +48,35 @@ impl Regions {
     /// # Errors
     /// When no more memory or descriptors can be had.
     pub fn allocate(self: &Arc<Regions>, len: usize) -> Result<Memory, Error> {
-        let failed = |e: std::io::Error| Error::system(format!("allocating {len} bytes"), &e);
-        let memory = mem::Region::new(len).map_err(failed)?;
-        let fd = memory.as_fd().try_clone_to_owned().map_err(failed)?;
+        let memory = mem::Region::new(len).map_err(|e| failed(len, &e))?;
+        let listed = self.enlist(memory.as_fd(), memory.addr(), memory.mapped());
+        Ok(Memory { listed: listed.map_err(|e| failed(len, &e))?, memory })
+    }
+
+    /// As [`Regions::allocate`]: memory that peers, once they have been shown it, write by
+    /// themselves, too ([`Device::reach`](crate::device::Device::reach)).
+    ///
+    /// # Errors
+    /// As for [`Regions::allocate`].
+    pub fn allocate_open(self: &Arc<Regions>, len: usize) -> Result<Buf, Error> {
+        let memory = mem::OpenRegion::new(len).map_err(|e| failed(len, &e))?;
+        let listed = self.enlist(memory.as_fd(), memory.addr(), memory.mapped());
+        Ok(memory.into_buf(Box::new(listed.map_err(|e| failed(len, &e))?)))
+    }
+
+    fn enlist(
+        self: &Arc<Regions>,
+        fd: BorrowedFd<'_>,
+        addr: usize,
+        mapped: usize,
+    ) -> io::Result<Listed> {
+        let fd = fd.try_clone_to_owned()?;
         let mut list = self.lock();
         list.next += 1;
         let id = list.next;
-        let (addr, mapped) = (memory.addr(), memory.mapped());
         list.live.push(Arc::new(Entry { id, addr, mapped, fd }));
         self.count.store(list.live.len(), Ordering::Release);
-        drop(list);
-        Ok(Memory { listed: Listed { id, regions: self.clone() }, memory })
+        Ok(Listed { id, regions: self.clone() })
     }
 
     /// The region that holds all of these bytes.
@@ -79,6 +98,10 @@ impl Regions {
     fn lock(&self) -> std::sync::MutexGuard<'_, List> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn failed(len: usize, error: &io::Error) -> Error {
+    Error::system(format!("allocating {len} bytes"), error)
 }
 
 /// Memory that Weft has allocated; to its owner, a slice of bytes. Use it for large messages.
@@ -133,4 +156,6 @@ pub(super) struct Mapped {
     pub(super) id: u32,
     pub(super) addr: u64,
     pub(super) memory: Arc<mem::ReadOnly>,
+    /// The same for writing, where the peer allows that.
+    pub(super) open: Option<Arc<mem::Mapping>>,
 }

@@ -120,6 +120,7 @@ impl Shm {
             return Err(self.refused(at, len, refused));
         }
         self.reserved = at;
+        self.count.sent_bytes += len as u64;
         Ok(())
     }
 
@@ -137,6 +138,7 @@ impl Shm {
         match line.push(item::MESSAGE, item::head(envelope), payload, true) {
             Ok(()) => {
                 self.count.sent += 1;
+                self.count.sent_bytes += payload.len() as u64;
                 self.count.woken += u64::from(line.ring());
                 Ok(())
             }
@@ -214,6 +216,7 @@ impl Shm {
             self.count.woken += u64::from(line.ring());
         }
         self.count.announced += 1;
+        self.count.sent_bytes += payload.len() as u64;
         Ok(())
     }
 

@@ -20,6 +20,7 @@ use super::{Shared, Sleeper, Work, take_short_turns};
 use crate::attention;
 use crate::device::{Pulse, Wake};
 use crate::error::Error;
+use crate::page::Doing;
 
 /// The name of its thread.
 pub(crate) const TENDER: &str = "weft-tender";
@@ -170,6 +171,7 @@ impl<W: Work> Tender<W> {
         self.told_ns = now;
         self.shared.attention.tends();
         let did = work.tend(now);
+        work.show(Doing::Computes);
         let device = work.device();
         device.flush(now);
         self.sleeper.refresh(device);

@@ -193,8 +193,11 @@ impl Engine {
             if !link.up || link.spec.everyone.is_none() {
                 continue;
             }
-            let count = peers.iter().filter(|&&p| self.hears(p, id)).count();
-            let time = link.data_ns(bytes, each.max(TYPICAL_LEN));
+            let hearers = peers.iter().filter(|&&p| self.hears(p, id));
+            let (count, further) = hearers.fold((0, 0), |(count, further), &p| {
+                (count + 1, self.further_ns(p, id).max(further))
+            });
+            let time = link.data_ns(bytes, each.max(TYPICAL_LEN)) + further;
             let better = best.is_none_or(|(c, t, _)| count > c || (count == c && time < t));
             if count >= 2 && better {
                 best = Some((count, time, id));
@@ -238,6 +241,13 @@ impl Engine {
         let Some(Some(peer)) = self.peers.get(peer.index()) else { return false };
         let is_spare = || peer.paths.iter().any(|path| path.link == link && path.spare);
         peer.hearing.over() & bit(link) != 0 && !is_spare()
+    }
+
+    /// By so much `peer` is further over `link` than over the nearest, ns.
+    fn further_ns(&self, peer: PeerId, link: LinkId) -> u64 {
+        let peer = self.peers.get(peer.index()).and_then(Option::as_ref);
+        let over = peer.and_then(|peer| peer.paths.iter().find(|path| path.link == link));
+        over.map_or(0, Path::further_ns)
     }
 
     /// Makes `burst` the datagrams of `row` from number `at` on, as many as fit, for all who hear

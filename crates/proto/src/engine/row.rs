@@ -17,7 +17,7 @@ pub(super) fn short_path<'a>(paths: &'a [Path], links: &[Link]) -> Option<&'a Pa
     }
     let mut best: Option<(u64, &Path)> = None;
     for path in paths {
-        let time = links[path.link.index()].time_ns(TYPICAL_LEN);
+        let time = path.time_ns(links, TYPICAL_LEN);
         if path.takes_words() && path.is_sound() && best.is_none_or(|(least, _)| time < least) {
             best = Some((time, path));
         }
@@ -42,7 +42,7 @@ pub(super) fn datagram_path<'a>(
         let wired = medium.is_none_or(|medium| link.spec.medium == medium);
         if path.takes_words() && wired && len <= link.spec.mtu {
             // One that has stopped answering only where there is no other.
-            let key = (!path.is_sound(), link.data_ns(bytes, each));
+            let key = (!path.is_sound(), link.data_ns(bytes, each) + path.further_ns());
             if best.is_none_or(|(least, _)| key < least) {
                 best = Some((key, path));
             }

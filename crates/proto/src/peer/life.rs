@@ -154,7 +154,7 @@ impl Peer {
             // A peer that is silent altogether has its pings.
             let soon = heard && path.suspect;
             let pause = if soon { hub.config.pto_max_ns } else { hub.config.keep_alive_ns };
-            let again = path.suspect || path.spare;
+            let again = path.suspect || path.is_slower();
             path.retry_at = (again && path.up).then(|| now.plus(pause));
             path.ping |= again;
             let lost = path.suspect && path.up;

@@ -79,11 +79,11 @@ impl Peer {
         }
     }
 
-    /// A round trip was shorter than any before: compares the paths anew. Spare ones
-    /// are tried now and then, for it may have been their ends that were slow.
+    /// A round trip was shorter than any before: compares the paths anew.
     fn compare(&mut self, hub: &Hub, now: Instant) {
         rail::assign(&mut self.paths, &hub.links);
-        for path in self.paths.iter_mut().filter(|p| p.spare && p.up && p.retry_at.is_none()) {
+        for path in self.paths.iter_mut().filter(|p| p.is_slower() && p.up && p.retry_at.is_none())
+        {
             path.retry_at = Some(now.plus(hub.config.pto_max_ns));
         }
     }

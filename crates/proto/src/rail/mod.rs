@@ -34,6 +34,17 @@ pub fn distant_beyond(nearest: u64) -> u64 {
     nearest.saturating_mul(DISTANT) + DISTANT_NS
 }
 
+/// A wire is further than the nearest one only if its round trip is more than twice as long, and
+/// so many ns more: less may be what its ends were doing.
+const FURTHER_NS: u64 = 20_000;
+
+/// By so much, us, a frame is longer on its way on a wire with a round trip of `own` ns than on the
+/// nearest one, as far as paths are compared by it.
+pub fn further_us(own: u64, nearest: u64) -> u16 {
+    let is_clear = nearest > 0 && own > nearest.saturating_mul(2).saturating_add(FURTHER_NS);
+    if is_clear { u16::try_from((own - nearest) / 2000).unwrap_or(u16::MAX) } else { 0 }
+}
+
 /// Whether a wire of so many bytes per second carries bulk beside the fastest one.
 pub fn is_worth(bandwidth: u64, best: u64) -> bool {
     bandwidth.saturating_mul(WORTH_SHARE) >= best
@@ -166,9 +177,9 @@ fn second(paths: &[Path], links: &[Link], bytes: usize, healthy: bool) -> Option
     able.filter(|(_, p)| !beaten(p)).min_by_key(|(_, p)| time(p)).map(|(at, _)| at)
 }
 
-/// Which paths are used only where there is no other: their round trip is far beyond that of the
-/// shortest sound one (a radio, or the network of the house, beside a cable), or their cable loses
-/// too much.
+/// How much further each path is than the nearest, and which are used only where there is no other:
+/// their round trip is far beyond that of the shortest sound one (a radio, or the network of the
+/// house, beside a cable), or their cable loses too much.
 fn measure(paths: &mut [Path], links: &[Link]) {
     // Two links of a wire have it in common; often only one of them is measured.
     let medium = |p: &Path| links[p.link.index()].spec.medium;
@@ -181,6 +192,7 @@ fn measure(paths: &mut [Path], links: &[Link]) {
     for at in 0..paths.len() {
         let own = least(medium(&paths[at]), paths);
         paths[at].spare = nearest > 0 && own.is_some_and(|ns| ns > limit);
+        paths[at].further_us = own.map_or(0, |ns| further_us(ns, nearest));
     }
     let lossy = |p: &Path| paths.iter().any(|q| q.is_left() && medium(q) == medium(p));
     // A cable that loses some is better than a radio.
@@ -190,20 +202,26 @@ fn measure(paths: &mut [Path], links: &[Link]) {
     }
 }
 
-/// Whether another path would have all of `waiting` bytes there before `each` of them would be by
-/// path `at` (the idea is that of Earliest Completion First, Lim et al., CoNEXT 2017).
+/// Whether bulk is to be left to other paths than path `at`: another would have all of `waiting`
+/// bytes there before `each` of them would be by this one (the idea is that of Earliest Completion
+/// First, Lim et al., CoNEXT 2017), or is so much faster that this one would only cost work.
 pub(crate) fn others_are_sooner(
     paths: &[Path],
     links: &[Link],
     at: usize,
     (each, waiting): (u64, u64),
 ) -> bool {
-    let others = paths.iter().enumerate().filter(|(other, _)| *other != at);
-    let mut others = others.map(|(_, q)| q).filter(|q| q.bulk && q.takes_words()).peekable();
+    let usable = |p: &&Path| p.bulk && p.takes_words();
+    let mut others = paths.iter().enumerate().filter(|(other, p)| *other != at && usable(p));
     // Most peers have one path for bulk: then nothing is worked out.
-    others.peek().is_some() && {
-        let own = paths[at].arrival_ns(links, each);
-        others.any(|q| q.arrival_ns(links, waiting) < own)
+    others.next().is_some() && {
+        let own = paths[at].rate(links);
+        let best = paths.iter().filter(usable).map(|p| p.rate(links)).fold(own, u64::max);
+        // Nor is anything left to one that leaves all to others: it would be left undone.
+        let takes_bulk = |p: &&Path| usable(p) && is_worth(p.rate(links), best);
+        let soonest = paths.iter().filter(takes_bulk).map(|p| p.arrival_ns(links, waiting)).min();
+        let own_ns = paths[at].arrival_ns(links, each);
+        !is_worth(own, best) || soonest.is_some_and(|ns| ns < own_ns)
     }
 }
 
@@ -220,10 +238,18 @@ pub(crate) fn assign(paths: &mut [Path], links: &[Link]) {
         (if usable { worth.max(1) } else { 0 }, work, std::cmp::Reverse(p.link))
     };
     let medium = |p: &Path| links[p.link.index()].spec.medium;
-    let ranks: Vec<_> = paths.iter().map(|p| (medium(p), rank(p))).collect();
-    let best = ranks.iter().map(|(_, rank)| rank.0).max().unwrap_or(0);
-    for (path, (medium, rank)) in paths.iter_mut().zip(&ranks) {
-        let beaten = ranks.iter().any(|(other, r)| other == medium && r > rank);
+    // How fast a wire is whose speed nobody tells will be measured: what its link could do at best
+    // says nothing about wires whose speed is known.
+    let known = |p: &Path| links[p.link.index()].spec.wire_bytes_per_s != u64::MAX;
+    let ranks: Vec<_> = paths.iter().map(|p| (medium(p), rank(p), known(p))).collect();
+    let best = |known: bool| {
+        let of = ranks.iter().filter(|(.., k)| *k || !known);
+        of.map(|(_, rank, _)| rank.0).max().unwrap_or(0)
+    };
+    let (best_of_all, best_known) = (best(false), best(true));
+    for (path, (medium, rank, known)) in paths.iter_mut().zip(&ranks) {
+        let beaten = ranks.iter().any(|(other, r, _)| other == medium && r > rank);
+        let best = if *known { best_known } else { best_of_all };
         path.bulk = rank.0 > 0 && !beaten && is_worth(rank.0, best);
         path.prompt = false;
     }
@@ -293,6 +319,19 @@ mod tests {
         assert_eq!(bulk(&paths), [false, true]);
         paths[1].most = 100_000;
         assert_eq!(paths[1].room(), 100_000, "more than the peer has room for is never on the way");
+    }
+
+    #[test]
+    fn a_wire_of_unknown_speed_keeps_no_other_from_bulk_before_it_is_measured() {
+        let of = |wire_bytes_per_s, medium| {
+            let bytes_per_s = 8_000_000_000;
+            Link::new(LinkSpec { bytes_per_s, wire_bytes_per_s, medium, ..LinkSpec::default() })
+        };
+        // A bridge, and cards of 1 and 0.01 Gbit/s.
+        let links = [of(u64::MAX, 0), of(125_000_000, 1), of(1_250_000, 2)];
+        let mut paths = paths(&links);
+        assign(&mut paths, &links);
+        assert_eq!(paths.iter().map(|p| p.bulk).collect::<Vec<_>>(), [true, true, false]);
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub(crate) struct Path {
     pub hops: u8,
     /// The largest frame that is sent now.
     pub mtu: usize,
-    /// The largest frame that is known to pass.
-    passes: u32,
+    /// The largest frame that is known to pass; no frame is longer than this can say.
+    passes: u16,
     /// Times in a row that large frames were lost and smaller ones arrived.
     pub doubts: u8,
     pub search: MtuSearch,
@@ -32,6 +32,8 @@ pub(crate) struct Path {
     pub suspect: bool,
     /// Whether it is used only where there is no other: it is far longer, or loses too much.
     pub spare: bool,
+    /// By so much a frame is longer on its way than on the nearest path, us.
+    pub further_us: u16,
     /// Whether it carries bulk.
     pub bulk: bool,
     /// Whether it is the sound one that is fastest for small frames.
@@ -66,12 +68,13 @@ impl Path {
             to,
             hops: 0,
             mtu,
-            passes: mtu as u32,
+            passes: at_most(mtu),
             doubts: 0,
             search: MtuSearch::new(goal, mtu),
             up: true,
             suspect: false,
             spare: false,
+            further_us: 0,
             bulk: true,
             prompt: false,
             sender: Sender::default(),
@@ -90,14 +93,14 @@ impl Path {
     /// Sets the frame size that is known to pass.
     pub fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu;
-        self.passes = mtu as u32;
+        self.passes = at_most(mtu);
         self.doubts = 0;
         self.cc.set_mtu(mtu);
     }
 
     /// The largest frame that is known to pass.
     pub fn passes(&self) -> usize {
-        self.passes as usize
+        usize::from(self.passes)
     }
 
     /// What goes out while nothing is heard is no longer than `base`: perhaps it is only the large
@@ -109,7 +112,7 @@ impl Path {
     /// The peer answers again.
     #[inline]
     pub fn lengthen(&mut self) {
-        self.mtu = self.passes as usize;
+        self.mtu = usize::from(self.passes);
     }
 
     /// Whether what the last acknowledgement lacks is lost, and not only late: the peer answers,
@@ -123,6 +126,7 @@ impl Path {
     #[inline]
     pub fn time_ns(&self, links: &[Link], bytes: usize) -> u64 {
         let time = links[self.link.index()].time_ns(bytes) * (1 + u64::from(self.hops));
+        let time = time + self.further_ns();
         if self.rest.is_on() { time.saturating_mul(RESTING) } else { time }
     }
 
@@ -145,18 +149,34 @@ impl Path {
         self.losses.as_mut().is_some_and(|losses| losses.is_over(now))
     }
 
+    /// By so much a frame is longer on its way than on the nearest path, ns.
+    #[inline]
+    pub fn further_ns(&self) -> u64 {
+        u64::from(self.further_us) * 1000
+    }
+
+    /// Whether another is preferred because this one has taken longer. That may have been its ends'
+    /// doing, so it is tried now and then.
+    pub fn is_slower(&self) -> bool {
+        self.spare || self.further_us > 0
+    }
+
     /// Whether it is one to be used, as far as is known.
     #[inline]
     pub fn is_sound(&self) -> bool {
         self.up && !self.suspect && !self.spare
     }
 
+    /// Bytes per second, as far as was measured.
+    pub fn rate(&self, links: &[Link]) -> u64 {
+        let link = links[self.link.index()].bandwidth(self.passes()).0;
+        self.cc.rate().map_or(link, |rate| rate.min(link)).max(1)
+    }
+
     /// When `bytes` more would be there, ns from now, as far as was measured.
     pub fn arrival_ns(&self, links: &[Link], bytes: u64) -> u64 {
-        let link = links[self.link.index()].bandwidth(self.passes()).0;
-        let rate = self.cc.rate().map_or(link, |rate| rate.min(link)).max(1);
         let all = u128::from(self.sender.in_flight + bytes) * 1_000_000_000;
-        self.sender.rtt.least.saturating_add((all / u128::from(rate)) as u64)
+        self.sender.rtt.least.saturating_add((all / u128::from(self.rate(links))) as u64)
     }
 
     /// Bytes that the window has room for; at least a frame if nothing is on the way.
@@ -178,4 +198,8 @@ impl Path {
     pub fn can_send(&self, bytes: usize) -> bool {
         self.takes_words() && (self.extra > 0 || self.room() >= bytes.min(self.mtu) as u64)
     }
+}
+
+fn at_most(mtu: usize) -> u16 {
+    u16::try_from(mtu).unwrap_or(u16::MAX)
 }

@@ -17,6 +17,7 @@ const PROG_LOAD: i32 = 5;
 const OBJ_GET_INFO_BY_FD: i32 = 15;
 const MAP_LOOKUP_AND_DELETE_ELEM: i32 = 21;
 const LINK_CREATE: i32 = 28;
+const LINK_DETACH: i32 = 34;
 const MAP_TYPE_HASH: u32 = 1;
 const PROG_TYPE_SCHED_CLS: u32 = 3;
 const TCX_INGRESS: u32 = 46;
@@ -76,6 +77,11 @@ struct LinkCreate {
     target_ifindex: u32,
     attach_type: u32,
     flags: u32,
+}
+
+#[repr(C)]
+struct LinkDetach {
+    link_fd: u32,
 }
 
 #[repr(C)]
@@ -219,9 +225,24 @@ pub(super) fn load(program: &[u64]) -> io::Result<OwnedFd> {
     Err(io::Error::new(io::ErrorKind::Unsupported, Refused { cause, log }))
 }
 
+/// A program in its place, for as long as this lives or its process does.
+#[derive(Debug)]
+pub(super) struct Attached(pub(super) OwnedFd);
+
+impl Drop for Attached {
+    /// Closing does not suffice: a child that this process is just starting, or has forked, holds
+    /// the descriptor too.
+    fn drop(&mut self) {
+        let link = LinkDetach { link_fd: self.0.as_raw_fd() as u32 };
+        // SAFETY: there is no address in it. It fails where the interface has gone: nothing is
+        // left to detach then.
+        let _ = unsafe { bpf(LINK_DETACH, &link) };
+    }
+}
+
 /// Has a program see all frames that come in over an interface of the calling thread's network
-/// namespace, after those programs that do so already, until the descriptor is closed.
-pub(super) fn attach(program: &OwnedFd, interface: u32) -> io::Result<OwnedFd> {
+/// namespace, after those programs that do so already.
+pub(super) fn attach(program: &OwnedFd, interface: u32) -> io::Result<Attached> {
     let link = LinkCreate {
         prog_fd: program.as_raw_fd() as u32,
         target_ifindex: interface,
@@ -230,7 +251,7 @@ pub(super) fn attach(program: &OwnedFd, interface: u32) -> io::Result<OwnedFd> {
     };
     // SAFETY: there is no address in them.
     match unsafe { bpf(LINK_CREATE, &link) } {
-        Ok(link) => Ok(descriptor(link)),
+        Ok(link) => Ok(Attached(descriptor(link))),
         // Older kernels know neither the place nor what it would be.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             let why = "this kernel runs no programs where frames come in (tcx, Linux 6.6)";
@@ -241,7 +262,7 @@ pub(super) fn attach(program: &OwnedFd, interface: u32) -> io::Result<OwnedFd> {
 }
 
 /// Whether the interface is still there that [`attach`] was given.
-pub(super) fn is_attached(link: &OwnedFd) -> io::Result<bool> {
+pub(super) fn is_attached(Attached(link): &Attached) -> io::Result<bool> {
     // `struct bpf_link_info`: type, number, program's number, a gap; then of tcx: interface, place.
     let mut info = [0u32; 6];
     let into = (&raw mut info).expose_provenance() as u64;

@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::ebpf::{self, Key, Table};
+use super::ebpf::{self, Attached, Key, Table};
 use super::{Carrier, FLOWS_MAX, Flow, Mark, Value, program};
 
 /// See the module's page.
@@ -18,7 +18,7 @@ pub(super) struct Kernel {
     table: Table,
     program: OwnedFd,
     /// What keeps the program in place, by interface.
-    links: HashMap<u32, OwnedFd>,
+    links: HashMap<u32, Attached>,
 }
 
 impl Kernel {

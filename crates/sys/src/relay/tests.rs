@@ -4,13 +4,14 @@
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use super::ebpf::Table;
+use super::ebpf::{Attached, Table};
 use super::*;
 use crate::net;
 use crate::netlink::Rtnetlink;
@@ -60,7 +61,7 @@ impl Middle {
     }
 
     /// A program that counts all that comes in over `c0`, behind those that are there.
-    fn counter(&self) -> (Table, OwnedFd) {
+    fn counter(&self) -> (Table, Attached) {
         let table = Table::new(1).unwrap();
         table.put(&[0; 16], &Value::default()).unwrap();
         let program = ebpf::load(&program::counter(table.fd())).unwrap();
@@ -177,6 +178,37 @@ fn programs_of_others_before_and_behind_go_on() {
     a.send(&frame(7)).unwrap();
     until("the one behind sees on", || more(&behind, old_behind) >= 1);
     assert!(!c.advance());
+}
+
+/// A child that is just being started has all descriptors for a moment.
+#[test]
+fn a_program_ends_with_its_relay_whoever_else_holds_the_descriptor() {
+    let Some((middle, relay)) = relay(Means::Kernel) else { return };
+    let (_table, counter) = middle.counter();
+    let held = counter.0.try_clone().unwrap();
+    assert_eq!(middle.programs(), 1);
+    drop(counter);
+    assert_eq!(middle.programs(), 0);
+    drop((held, relay));
+}
+
+#[test]
+fn a_cable_takes_no_frames_for_others_after_the_relay_whoever_else_holds_its_socket() {
+    let Some((middle, mut relay)) = relay(Means::Kernel) else { return };
+    middle.attach(&mut relay);
+    let takes_all = || {
+        let show = || Command::new("ip").args(["-d", "link", "show", "c0"]).output();
+        let shown = middle.node.run(show).unwrap();
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.contains(" promiscuity "), "{shown}");
+        !shown.contains(" promiscuity 0 ")
+    };
+    relay.set(&middle.flow(), middle.c1).unwrap();
+    let held = relay.addresses.try_clone().unwrap();
+    assert!(takes_all());
+    drop(relay);
+    assert!(!takes_all());
+    drop(held);
 }
 
 #[test]

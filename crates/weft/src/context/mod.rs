@@ -12,6 +12,7 @@ mod work;
 
 use std::sync::Arc;
 
+use weft_device::page::{Doing, Shower};
 use weft_device::patience::Patience;
 use weft_device::station::{Station, Work};
 use weft_sys::clock::now_ns;
@@ -65,8 +66,20 @@ impl Context {
         place: Place,
         spin_ns: u64,
     ) -> Result<Context, Error> {
+        Context::shown(device, place, spin_ns, Shower::default())
+    }
+
+    /// As [`Context::on_device`], with a page.
+    fn shown(
+        device: Box<dyn Device>,
+        place: Place,
+        spin_ns: u64,
+        shower: Shower,
+    ) -> Result<Context, Error> {
         let others = place.size.saturating_sub(1) as usize;
-        let station = Station::new(ContextWork::new(device, others), patience(&place, spin_ns))?;
+        let mut work = ContextWork::new(device, others);
+        work.shower = shower;
+        let station = Station::new(work, patience(&place, spin_ns))?;
         let regions = Arc::default();
         let nodes = Arc::new([]);
         Ok(Context { station: Some(station), place, spin_ns, regions, nodes, kept: None })
@@ -236,17 +249,19 @@ impl Context {
 
     /// What an endpoint takes over. `None`: the context has no state any more.
     pub(crate) fn into_parts(mut self) -> Option<Parts> {
-        let ContextWork { device, early, dead, .. } = self.station.take()?.into_inner()?;
+        let ContextWork { device, early, dead, shower, .. } = self.station.take()?.into_inner()?;
         let regions = Arc::clone(&self.regions);
         let kept = self.kept.take();
         let (place, spin_ns, nodes) = (self.place, self.spin_ns, Arc::clone(&self.nodes));
-        Some(Parts { device, early, dead, place, spin_ns, regions, nodes, kept })
+        Some(Parts { device, shower, early, dead, place, spin_ns, regions, nodes, kept })
     }
 }
 
 /// What a context is made of.
 pub(crate) struct Parts {
     pub(crate) device: Box<dyn Device>,
+    /// By which it is seen from outside.
+    pub(crate) shower: Shower,
     /// What has arrived for the endpoint already, and who is gone.
     pub(crate) early: Vec<Early>,
     pub(crate) dead: Vec<(PeerId, Error)>,
@@ -277,6 +292,7 @@ pub(crate) fn close<W: Work>(station: &Station<W>) {
         work.device().flush(now_ns);
         !work.device().busy()
     });
+    station.lock().show(Doing::Ends);
 }
 
 /// Calls `step` until it is done, or for [`CLOSE_NS`], or as long as messages may yet be taken.

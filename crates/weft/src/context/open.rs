@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use weft_device::page::record::Recorded;
+use weft_device::page::{About, Page, Shower};
 use weft_device::patience::SPIN_NS;
 use weft_link::{LinkOptions, Wrappers};
 use weft_proto::Config;
@@ -151,7 +153,10 @@ impl Context {
         let addresses = exchange(job, &me)?;
         let rank = PeerId(job.rank());
         let on_node = addresses.iter().filter(|a| a.node == me.node).count() as u32;
-        let (mut device, regions) = make_device(options, me, key, port, &addresses)?;
+        let (device, regions) = make_device(options, me, key, port, &addresses)?;
+        let at = Some((rank.0, job.size()));
+        let page = Page::open(&About { job: key.job(), address: me, place: at });
+        let mut device = Recorded::wrap(device, page.as_ref(), me.node);
         for (peer, address) in addresses.iter().enumerate() {
             let peer = PeerId(peer as u32);
             if peer == rank && !device.reaches(address) {
@@ -160,7 +165,7 @@ impl Context {
             device.associate(peer, address)?;
         }
         let place = Place { rank, size: job.size(), on_node };
-        let mut context = Context::on_device(device, place, options.spin_ns)?;
+        let mut context = Context::shown(device, place, options.spin_ns, Shower::new(page))?;
         context.regions = regions;
         context.nodes = addresses.iter().map(|address| address.node).collect();
         context.kept = Some(Box::new(channel));
@@ -190,8 +195,11 @@ pub(crate) fn alone(options: &ContextOptions, key: JobKey) -> Result<(Parts, Add
         devices.push(Box::new(ether));
     }
     devices.push(Box::new(Loopback::new(me)));
+    let page = Page::open(&About { job: key.job(), address: me, place: None });
+    let device = Box::new(Composite::new(devices));
     let parts = Parts {
-        device: Box::new(Composite::new(devices)),
+        device: Recorded::wrap(device, page.as_ref(), me.node),
+        shower: Shower::new(page),
         early: Vec::new(),
         dead: Vec::new(),
         // Nobody says how many there will be.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use weft_device::page::{Doing, Shower};
 use weft_device::station::Work;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
@@ -72,6 +73,7 @@ pub(super) struct ContextWork {
     /// Processes besides this one.
     others: usize,
     attention: Option<Arc<Attention>>,
+    pub(super) shower: Shower,
 }
 
 impl ContextWork {
@@ -88,6 +90,7 @@ impl ContextWork {
             early: Vec::new(),
             others,
             attention: None,
+            shower: Shower::default(),
         }
     }
 
@@ -114,9 +117,11 @@ impl ContextWork {
 
     /// Arrivals are looked at.
     #[inline]
-    fn polls(&self, now_ns: u64) {
-        if let Some(attention) = &self.attention {
-            attention.polled(now_ns);
+    fn polls(&mut self, now_ns: u64) {
+        if let Some(attention) = &self.attention
+            && attention.polled(now_ns)
+        {
+            self.show(Doing::Calls);
         }
     }
 
@@ -288,6 +293,12 @@ impl Work for ContextWork {
     fn leave_to(&mut self, attention: &Arc<Attention>) {
         self.device.leave_to(attention);
         self.attention = Some(attention.clone());
+    }
+
+    #[cold]
+    fn show(&mut self, doing: Doing) {
+        let device = &self.device;
+        self.shower.show(doing, || None, || device.counters());
     }
 
     /// Were the stash to fill up now, acknowledgements would not be looked at any more either.

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use weft_device::page::Shower;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, Ticket};
 
@@ -26,7 +27,8 @@ struct World {
 impl World {
     fn new() -> World {
         let (device, seen) = Script::new();
-        let work = EndpointWork::new(Box::new(device), 1, Vec::new(), Vec::new());
+        let work =
+            EndpointWork::new((Box::new(device), Shower::default()), 1, Vec::new(), Vec::new());
         let memory = Buf::from_vec(vec![0; 1 << 20]);
         let key = work.remote.windows.open(None, &memory, Rights::ALL, 0).unwrap();
         World { work, seen, memory, key }

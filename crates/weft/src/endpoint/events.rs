@@ -7,6 +7,7 @@ use super::collective::says_broken;
 use super::many::{self, MANY};
 use super::ops::{State, Status};
 use super::remote::{answered, end_unanswered};
+use super::serve::Remote;
 use super::work::{EndpointWork, Unexpected, is_matched, whole};
 use crate::device::Event;
 use crate::error::Error;
@@ -79,7 +80,8 @@ impl EndpointWork {
                 let mut stored = self.spare.pop().unwrap_or_default();
                 stored.clear();
                 stored.extend_from_slice(payload);
-                self.keep(arrival, Unexpected::Stored { envelope, payload: stored });
+                let came_ns = self.device.unexpected();
+                self.keep(arrival, Unexpected::Stored { envelope, payload: stored, came_ns });
             }
             None if envelope.kind == Kind::PLAIN => self.misdirected += 1,
             None if envelope.kind == Kind::GROUP => {
@@ -114,7 +116,8 @@ impl EndpointWork {
                 self.take_unmatched(peer, envelope, len, ticket);
             }
             None if is_matched(envelope.kind) => {
-                self.keep(arrival, Unexpected::Announced { envelope, len, ticket });
+                let came_ns = self.device.unexpected();
+                self.keep(arrival, Unexpected::Announced { envelope, len, ticket, came_ns });
             }
             None => self.take_unmatched(peer, envelope, len, ticket),
         }
@@ -143,6 +146,10 @@ impl EndpointWork {
             return self.keep_late(peer, envelope, payload.to_vec());
         }
         let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
+        if let Some(key) = self.remote.asked_for.take() {
+            let Remote { reach, windows, .. } = &mut self.remote;
+            reach.answers(&mut *self.device, windows, (peer, key));
+        }
         self.answer(peer, answer);
     }
 

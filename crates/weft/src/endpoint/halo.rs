@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weft_sys::mem::ReadOnly;
-use weft_wire::PeerId;
+use weft_wire::{Kind, PeerId};
 
 use super::ops::State;
 use super::request::Inner;
 use super::work::EndpointWork;
-use super::{Completion, Endpoint, Request, take_finished};
+use super::{Completion, Endpoint, Request, Source, Status, Tag, take_finished, want};
 use crate::error::Error;
 
 impl Endpoint {
@@ -48,6 +48,15 @@ impl Endpoint {
             Inner::Op { .. } => Err(request),
             Inner::Ended(status, buffer) => Ok(Ok(Completion { status, buffer })),
         }
+    }
+
+    /// What the oldest message of a peer's plans says of itself that no receive was there for;
+    /// makes no progress.
+    pub(crate) fn oldest(&self, peer: u32, tag: Tag) -> Option<Status> {
+        let want = want(Source::Rank(peer), tag, Kind::HALO);
+        let mut work = self.station.lock();
+        let found = work.matcher.peek(&want);
+        found.map(|(arrival, message)| message.status(arrival.source))
     }
 
     /// Waits until one of the operations has ended, at most so long; whether one has.

@@ -23,6 +23,7 @@ mod late;
 mod many;
 mod notices;
 pub(crate) mod ops;
+mod reach;
 mod reduce;
 pub(crate) mod region;
 #[cfg(test)]
@@ -45,7 +46,7 @@ mod work;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use weft_device::station::Station;
+use weft_device::station::{Guard, Station};
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::{Buf, lend};
 use weft_sys::clock::now_ns;
@@ -119,9 +120,9 @@ impl Endpoint {
         parts: Parts,
         prepare: impl FnOnce(&mut EndpointWork),
     ) -> Result<Endpoint, Error> {
-        let Parts { device, early, dead, place, spin_ns, regions, nodes, kept } = parts;
+        let Parts { device, shower, early, dead, place, spin_ns, regions, nodes, kept } = parts;
         let others = place.size.saturating_sub(1) as usize;
-        let mut work = EndpointWork::new(device, others, early, dead);
+        let mut work = EndpointWork::new((device, shower), others, early, dead);
         work.device.reads_all();
         prepare(&mut work);
         let station = Station::new(work, patience(&place, spin_ns))?;
@@ -227,7 +228,18 @@ impl Endpoint {
             Started::Slot(slot) => Some(request(&mut work, slot)),
         };
         work.has_sent(buf.len());
+        self.give_back(work);
         Ok(sent)
+    }
+
+    /// Gives the state back after a call that may have sent something.
+    #[inline]
+    fn give_back(&self, mut work: Guard<'_, EndpointWork>) {
+        let lets_run = std::mem::take(&mut work.lets_run);
+        drop(work);
+        if lets_run {
+            self.station.let_others_run();
+        }
     }
 
     /// Starts to receive a message of a kind into memory that stays valid by its [`Buf`].
@@ -251,6 +263,7 @@ impl Endpoint {
             match work.send(PeerId(peer), &envelope, outgoing)? {
                 Started::Ended => {
                     work.has_sent(bytes.len());
+                    self.give_back(work);
                     Ok(())
                 }
                 Started::Slot(slot) => {
@@ -465,18 +478,7 @@ impl Endpoint {
 
     /// What the devices and links have done so far, by name, and the lengths of the queues.
     pub fn counters(&self) -> Counters {
-        let work = self.station.lock();
-        let mut counters = work.device.counters();
-        let own = [
-            ("endpoint.posted", work.matcher.posted_len() as u64),
-            ("endpoint.unexpected", work.matcher.unexpected_len() as u64),
-            ("endpoint.unexpected_bytes", work.unexpected_bytes() as u64),
-            ("endpoint.operations", work.ops.len() as u64),
-            ("endpoint.misdirected", work.misdirected),
-        ];
-        counters.extend(own.map(|(name, count)| (name.to_string(), count)));
-        work.groups.counters(|name, count| counters.push((name.to_string(), count)));
-        counters
+        self.station.lock().counters()
     }
 }
 

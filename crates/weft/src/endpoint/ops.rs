@@ -331,6 +331,12 @@ impl Ops {
         self.live
     }
 
+    /// Whom a message was announced to that it has not taken yet.
+    pub(super) fn announced_to(&self) -> Option<PeerId> {
+        let first = self.slots.iter().find(|op| matches!(op.state, State::Announced));
+        first.map(|op| op.peer)
+    }
+
     /// The slot of an operation that the boundary calls `context` and that could be cancelled.
     pub(super) fn by_context(&self, context: u64) -> Option<u32> {
         let could = |op: &Op| {

@@ -5,6 +5,7 @@ use weft_sys::buf::{Buf, lend};
 use weft_wire::{Envelope, Kind, PeerId};
 
 use super::ops::{Owner, State};
+use super::reach::{self, mark_bytes, marked};
 use super::turn::{Along, Atomic};
 use super::work::EndpointWork;
 use super::{Endpoint, Request, Scope, Source, is_finished, request};
@@ -49,8 +50,16 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Os`] when memory is short, [`Error::Region`] without any right.
     pub fn region(&self, len: usize, rights: Rights) -> Result<Region<'_>, Error> {
-        let buf = self.allocate(len)?.into_buf();
-        self.register(&buf, rights, LentBy::Nobody)
+        let (all, at_mark) = marked(len).ok_or_else(|| {
+            Error::region(format!("a region of {len} bytes: no memory is as long"))
+        })?;
+        if !rights.put {
+            let buf = self.allocate(len)?.into_buf();
+            return self.register(&buf, rights, LentBy::Nobody, None);
+        }
+        let memory = self.regions.allocate_open(all)?;
+        let mark = memory.range(at_mark, all - at_mark);
+        self.register(&memory.truncated(len), rights, LentBy::Nobody, Some(mark))
     }
 
     /// Joins memory here with such memory of `peer`, which makes the same call with this rank and
@@ -62,7 +71,7 @@ impl Endpoint {
     /// [`Error::UnknownPeer`].
     pub fn join(&self, peer: u32, number: u32, len: usize) -> Result<Joined<'_>, Error> {
         let memory = self.allocate(len)?.into_buf();
-        let own = self.register(&memory, PUT, LentBy::Nobody)?;
+        let own = self.register(&memory, PUT, LentBy::Nobody, None)?;
         let tag = u64::from(number);
         let envelope = Envelope { tag, kind: Kind::JOIN, ..Envelope::default() };
         let handle = Buf::from_vec(own.handle().to_bytes().to_vec());
@@ -97,16 +106,25 @@ impl Endpoint {
         self.wait_notice_from(region.key, Some(PeerId(peer)), timeout_ns)
     }
 
-    /// Registers memory that stays valid by its [`Buf`] until the region has been dropped. For
-    /// boundaries to other languages.
+    /// Registers memory that stays valid by its [`Buf`] until the region has been dropped.
     ///
     /// # Errors
     /// [`Error::Region`] without any right.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn register_buf(&self, buf: &Buf, rights: Rights) -> Result<Region<'_>, Error> {
-        self.register(buf, rights, LentBy::Scope)
+        self.register(buf, rights, LentBy::Scope, None)
     }
 
-    fn register(&self, buf: &Buf, rights: Rights, lent_by: LentBy) -> Result<Region<'_>, Error> {
+    /// With a `mark`, which lies behind it, peers of the node may reach the memory by themselves.
+    fn register(
+        &self,
+        buf: &Buf,
+        rights: Rights,
+        lent_by: LentBy,
+        mark: Option<Buf>,
+    ) -> Result<Region<'_>, Error> {
         if rights == Rights::default() {
             let why = "a region without any right is of no use: register it with `Rights::ALL`, or \
                        with the right to get or to put";
@@ -114,14 +132,19 @@ impl Endpoint {
         }
         let mut work = self.station.lock();
         let windows = work.remote.windows.clone();
-        let key = windows.open_region(buf, rights, lent_by == LentBy::Scope)?;
+        let key = windows.open_region(buf, rights, lent_by == LentBy::Scope, mark.clone())?;
         work.remote.notes.notices.open(key);
         // Without a job each peer has another number for this process.
         let rank = match &work.door {
             Some(door) => door.own().map_or(u32::MAX, |own| own.0),
             None => self.rank(),
         };
-        let handle = RegionHandle { rank, key, len: buf.len() as u64, rights };
+        let len = buf.len() as u64;
+        let addr = mark.map_or(0, |mark| {
+            mark.write(0, &mark_bytes(reach::mark(key, len, rights)));
+            buf.pieces().next().map_or(0, |piece| piece.addr() as u64)
+        });
+        let handle = RegionHandle { rank, key, len, rights, addr };
         Ok(Region::new(self, windows, handle, lent_by))
     }
 
@@ -204,7 +227,8 @@ impl Endpoint {
     /// # Errors
     /// As for [`Endpoint::put`]; what the owner refuses is told by the operation's end.
     pub fn iput(&self, to: &RegionHandle, offset: u64, bytes: Vec<u8>) -> Result<Request, Error> {
-        self.start_put(to, offset, &Buf::from_vec(bytes), None)
+        let bytes = Buf::from_vec(bytes);
+        Ok(self.start_put(to, offset, &bytes, None)?.with(bytes))
     }
 
     /// As [`Endpoint::iput`], with a value as of [`Endpoint::put_with`].
@@ -222,10 +246,13 @@ impl Endpoint {
     }
 
     /// Starts to write memory that stays valid by its [`Buf`] to a region, with a value for its
-    /// owner or without. For boundaries to other languages.
+    /// owner or without.
     ///
     /// # Errors
     /// As for [`Endpoint::iput`].
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn start_put(
         &self,
         to: &RegionHandle,
@@ -236,9 +263,18 @@ impl Endpoint {
         let at = self.place(to, offset, from.len(), PUT)?;
         let along = Along { data: value, share: None };
         let mut work = self.station.lock();
+        // A value is a request: its owner is told by it.
+        if value.is_none()
+            && let Some(there) = work.reached(to)
+        {
+            drop(work);
+            there.put(offset, from);
+            return Ok(Request::ended(reach::done(to, Kind::PUT, from.len()), Buf::empty()));
+        }
         let slot = work.put(PeerId(to.rank), from, at, along, Owner::Request)?;
         let request = request(&mut work, slot);
         work.has_sent(from.len());
+        self.give_back(work);
         Ok(request)
     }
 
@@ -267,17 +303,25 @@ impl Endpoint {
         self.start_get(from, offset, Buf::from_vec(buffer))
     }
 
-    /// Starts to read bytes of a region into memory that stays valid by its [`Buf`]. For
-    /// boundaries to other languages.
+    /// Starts to read bytes of a region into memory that stays valid by its [`Buf`].
     ///
     /// # Errors
     /// As for [`Endpoint::iput`].
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn start_get(&self, from: &RegionHandle, offset: u64, into: Buf) -> Result<Request, Error> {
         let at = self.place(from, offset, into.len(), GET)?;
         let mut work = self.station.lock();
+        if let Some(there) = work.reached(from) {
+            drop(work);
+            there.get(offset, &into);
+            return Ok(Request::ended(reach::done(from, Kind::GET, into.len()), into));
+        }
         let slot = work.get(PeerId(from.rank), into, at, None, Owner::Request)?;
         let request = request(&mut work, slot);
         work.has_sent(0);
+        self.give_back(work);
         Ok(request)
     }
 
@@ -340,10 +384,7 @@ impl Endpoint {
         comparands: &[T],
         operands: &[T],
     ) -> Result<Vec<T>, Error> {
-        let (operands, comparands) = (&bytes_of(operands), &bytes_of(comparands));
-        let former = Some(Buf::from_vec(vec![0; operands.len()]));
-        let row = Row { op, scalar: T::SCALAR, operands, comparands, former };
-        let request = self.start_atomic(at, offset, row)?;
+        let request = self.icompare_and_op(at, offset, op, comparands, operands)?;
         self.wait(request).map(|completion| elements(&completion.buffer))
     }
 
@@ -374,7 +415,23 @@ impl Endpoint {
         op: AtomicOp,
         operands: &[T],
     ) -> Result<Request, Error> {
-        self.start_row(at, offset, op, operands, true)
+        self.start_row(at, offset, op, (operands, &[]), true)
+    }
+
+    /// Starts what [`Endpoint::compare_and_op`] does. The former numbers are told as by
+    /// [`Endpoint::ifetch_and_op`].
+    ///
+    /// # Errors
+    /// As for [`Endpoint::compare_and_op`]; what the owner refuses is told by the operation's end.
+    pub fn icompare_and_op<T: Element>(
+        &self,
+        at: &RegionHandle,
+        offset: u64,
+        op: AtomicOp,
+        comparands: &[T],
+        operands: &[T],
+    ) -> Result<Request, Error> {
+        self.start_row(at, offset, op, (operands, comparands), true)
     }
 
     /// Starts what [`Endpoint::accumulate`] does.
@@ -388,7 +445,7 @@ impl Endpoint {
         op: AtomicOp,
         operands: &[T],
     ) -> Result<Request, Error> {
-        self.start_row(at, offset, op, operands, false)
+        self.start_row(at, offset, op, (operands, &[]), false)
     }
 
     fn start_row<T: Element>(
@@ -396,20 +453,22 @@ impl Endpoint {
         at: &RegionHandle,
         offset: u64,
         op: AtomicOp,
-        operands: &[T],
+        (operands, comparands): (&[T], &[T]),
         fetch: bool,
     ) -> Result<Request, Error> {
-        let operands = &bytes_of(operands);
+        let (operands, comparands) = (&bytes_of(operands), &bytes_of(comparands));
         let former = fetch.then(|| Buf::from_vec(vec![0; operands.len()]));
-        let row = Row { op, scalar: T::SCALAR, operands, comparands: &[], former };
+        let row = Row { op, scalar: T::SCALAR, operands, comparands, former };
         self.start_atomic(at, offset, row)
     }
 
-    /// Starts to change a row of numbers of a region, each in one step. For boundaries to other
-    /// languages.
+    /// Starts to change a row of numbers of a region, each in one step.
     ///
     /// # Errors
     /// As for [`Endpoint::ifetch_and_op`] and [`Endpoint::compare_and_op`].
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn start_atomic(
         &self,
         at: &RegionHandle,
@@ -434,6 +493,7 @@ impl Endpoint {
         let slot = work.atomic(PeerId(at.rank), atomic, spot, Along::default(), Owner::Request)?;
         let request = request(&mut work, slot);
         work.has_sent(0);
+        self.give_back(work);
         Ok(request)
     }
 
@@ -456,10 +516,13 @@ impl Endpoint {
     }
 
     /// As [`Endpoint::flush`] of `peer`, or of all, for at most `timeout_ns`. `false`: operations
-    /// are still under way. For boundaries, which wait in parts.
+    /// are still under way.
     ///
     /// # Errors
     /// As for [`Endpoint::flush`].
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn flush_for(&self, peer: Option<u32>, timeout_ns: u64) -> Result<bool, Error> {
         self.flush_those(peer.map(PeerId), Some(timeout_ns))
     }
@@ -561,7 +624,7 @@ impl<'env> Scope<'_, 'env> {
     /// [`Error::Region`] without any right.
     pub fn register(&self, memory: &'env mut [u8], rights: Rights) -> Result<Region<'_>, Error> {
         let buf = self.loans.fill(memory);
-        let region = self.endpoint.register(&buf, rights, LentBy::Scope)?;
+        let region = self.endpoint.register(&buf, rights, LentBy::Scope, None)?;
         self.lent.borrow_mut().push((region.handle().key, buf));
         Ok(region)
     }

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use weft_device::page::Shower;
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, Ticket};
 
@@ -25,9 +26,10 @@ struct World {
 impl World {
     fn new(lent: bool) -> World {
         let (device, seen) = Script::new();
-        let mut work = EndpointWork::new(Box::new(device), 1, Vec::new(), Vec::new());
+        let mut work =
+            EndpointWork::new((Box::new(device), Shower::default()), 1, Vec::new(), Vec::new());
         let memory = Buf::from_vec(vec![0; LONG]);
-        let key = work.remote.windows.open_region(&memory, Rights::ALL, lent).unwrap();
+        let key = work.remote.windows.open_region(&memory, Rights::ALL, lent, None).unwrap();
         work.remote.notes.notices.open(key);
         World { work, seen, memory, key }
     }

@@ -1,5 +1,6 @@
 //! Names for operations that go on, and for messages taken out of the matching.
 
+use weft_sys::buf::Buf;
 use weft_wire::PeerId;
 
 use super::work::Unexpected;
@@ -72,8 +73,25 @@ pub(super) enum Inner {
 }
 
 impl Request {
-    /// The request as a number, for boundaries to other languages, whose programs keep it: 0 for a
-    /// send that has ended already, whose end [`Request::from_number`] cannot tell again.
+    /// One that has ended, with its memory.
+    pub(super) fn ended(status: Status, memory: Buf) -> Request {
+        Request { inner: Inner::Ended(status, memory.into_vec().unwrap_or_default()) }
+    }
+
+    /// Gives the memory of a request that has ended back with it: a vector's, if nobody else has
+    /// it.
+    pub(super) fn with(self, memory: Buf) -> Request {
+        match self.inner {
+            Inner::Ended(status, _) => Request::ended(status, memory),
+            Inner::Op { .. } => self,
+        }
+    }
+
+    /// The request as a number, for programs in other languages to keep: 0 for
+    /// one that has ended already, whose end [`Request::from_number`] cannot tell again.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn into_number(self) -> u64 {
         match self.inner {
             Inner::Ended(..) => 0,
@@ -84,6 +102,9 @@ impl Request {
 
     /// The request with a number that [`Request::into_number`] gave. Any other number names an
     /// operation that is none, or another one of the same endpoint.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn from_number(number: u64) -> Request {
         let slot = (number as u32).wrapping_sub(1);
         Request { inner: Inner::Op { slot, generation: (number >> 32) as u32 } }

@@ -13,13 +13,15 @@ use weft_wire::{Envelope, Kind, OpId, PeerId, Ticket};
 
 use super::late::Lates;
 use super::ops::{Ops, Owner, State, Status, Until};
+use super::reach::Reach;
 use super::remote::{ATOMIC_LEN, asked_of, end_unanswered, heading, read_start, u64_at, wants};
 use super::sends::{Outgoing, Started};
 use super::share::{Notes, Seen, Share};
 use super::turn::{Access, Along};
 use super::work::EndpointWork;
 use crate::remote::{
-    AtomicOp, Change, Closing, ELEMENTS_MAX, Refusal, Rights, Scalar, Spot, Windows,
+    AtomicOp, Change, Closing, ELEMENTS_MAX, FIRST_REGION_KEY, Refusal, Rights, Scalar, Spot,
+    Windows,
 };
 
 /// Long puts of one peer whose payload has not been announced yet: it follows at once.
@@ -71,6 +73,9 @@ pub(super) struct Remote {
     pub(super) shares: u64,
     setups: Vec<Setup>,
     pub(super) late: Lates,
+    pub(super) reach: Reach,
+    /// The region that the request just taken is for.
+    pub(super) asked_for: Option<u64>,
     /// What peers are reading, by the operations that send it.
     given: HashMap<u64, Reading>,
     /// The answer's bytes; kept to be used again.
@@ -118,6 +123,9 @@ impl Remote {
                 _ => Answer::Code(op, Err(Refusal::Nonsense)),
             };
         };
+        if spot.key >= FIRST_REGION_KEY && envelope.kind != Kind::ATOMIC {
+            self.asked_for = Some(spot.key);
+        }
         if envelope.kind == Kind::CONTROL {
             self.expect(Setup { peer, op, spot, along });
             return Answer::None;
@@ -213,6 +221,7 @@ impl Remote {
         self.notes.bury(peer);
         self.setups.retain(|setup| setup.peer != peer);
         self.late.bury(peer);
+        self.reach.bury(peer);
     }
 }
 
@@ -275,6 +284,7 @@ impl EndpointWork {
     /// told that it is gone.
     pub(super) fn close_region(&mut self, key: u64) -> Option<Closing> {
         self.remote.notes.notices.close(key);
+        self.remote.reach.dropped(key);
         let closing = self.remote.windows.close(key)?;
         let of = self.remote.given.iter().filter(|(_, reading)| reading.seen.spot.key == key);
         let of: Vec<_> = of.map(|(id, reading)| (OpId(*id), reading.peer, reading.op)).collect();

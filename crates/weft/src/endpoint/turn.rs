@@ -131,11 +131,16 @@ pub struct Atomic<'a> {
 
 /// For boundaries to other interfaces ([`boundary`](crate::boundary)), not for programs.
 impl Endpoint {
-    /// Several steps under one lock, for boundaries to other interfaces. Not to be called within
-    /// another turn.
+    /// Several steps under one lock. Not to be called within another turn.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     #[inline]
     pub fn turn<R>(&self, steps: impl FnOnce(&mut Turn<'_>) -> R) -> R {
-        steps(&mut Turn { work: &mut self.station.lock() })
+        let mut work = self.station.lock();
+        let result = steps(&mut Turn { work: &mut work });
+        self.give_back(work);
+        result
     }
 
     /// For a caller who asks again and again whether something has happened, and never sleeps:
@@ -143,12 +148,18 @@ impl Endpoint {
     /// (`anew`) since something had happened or was done, it gives the processor away where others
     /// need it, and, if it may, sleeps for a moment, or until something arrives, after long. `true`
     /// if it did, so that another look may find something.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     #[inline]
     pub fn idle(&self, anew: bool, may_sleep: bool) -> bool {
         self.station.idle(anew, may_sleep)
     }
 
     /// Whether [`Endpoint::idle`] is to be called after so many looks in a row that found nothing.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     #[inline]
     pub fn is_idle_due(&self, rounds: u32) -> bool {
         self.station.is_idle_due(rounds)
@@ -156,23 +167,32 @@ impl Endpoint {
 
     /// Whether the caller may look for something several times in a row: nobody else needs its
     /// processor.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     #[inline]
     pub fn may_spin(&self) -> bool {
         self.station.may_spin()
     }
 
     /// Sets `signal` from now on when something happens for the boundary while it makes no calls.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn signal_by(&self, signal: Arc<Signal>) {
         self.station.lock().signals.push(signal);
     }
 
     /// Says that the caller goes to sleep on a [`Signal`]: the tender takes over at once.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn rest(&self) {
         self.station.leave();
     }
 }
 
-/// One caller's turn at an endpoint: several steps under one lock. See [`Endpoint::turn`].
+/// One caller's turn at an endpoint: several steps under one lock, by `Endpoint::turn`.
 pub struct Turn<'a> {
     pub(super) work: &'a mut EndpointWork,
 }

@@ -8,7 +8,7 @@ use weft_sys::watch::Signal;
 use weft_wire::{Envelope, JobKey, Kind, PeerId};
 
 use super::*;
-use crate::boundary::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent};
+use crate::boundary::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
 use crate::context::DeviceKind;
 use crate::remote::{AtomicOp, Rights, Scalar, Spot};
 use weft_proto::msg::matching::Want;
@@ -337,22 +337,24 @@ fn what_a_process_sends_to_itself_comes_before_what_peers_send() {
     let to_a = b.endpoint.add_peer(&a.endpoint.address().unwrap()).unwrap();
     let me = a.endpoint.add_peer(&a.endpoint.address().unwrap()).unwrap();
     let plain = envelope(Kind::PLAIN, 5);
-    let receive = || {
-        let buf = Buf::from_vec(vec![0; 8]);
-        a.endpoint.turn(|turn| turn.receive(any(Kind::PLAIN), buf, cookie(1)));
+    let receive = |turn: &mut Turn<'_>| {
+        turn.receive(any(Kind::PLAIN), Buf::from_vec(vec![0; 8]), cookie(1));
     };
     let source = || ended(next(&a, &b)).1.unwrap().source;
     // As if the peer's were the likelier ones, and there already.
     for _ in 0..20 {
-        receive();
+        a.endpoint.turn(receive);
         b.endpoint.turn(|turn| turn.inject(to_a, &plain, &[1; 8])).unwrap();
         assert_eq!(source(), to_b);
     }
     for round in 0..20 {
-        b.endpoint.turn(|turn| turn.inject(to_a, &plain, &[2; 8])).unwrap();
-        a.endpoint.turn(|turn| turn.inject(me, &plain, &[3; 8])).unwrap();
-        receive();
-        receive();
+        // In one turn, for the tender would take the one before the other is there.
+        a.endpoint.turn(|turn| {
+            receive(turn);
+            receive(turn);
+            b.endpoint.turn(|turn| turn.inject(to_a, &plain, &[2; 8])).unwrap();
+            turn.inject(me, &plain, &[3; 8]).unwrap();
+        });
         assert_eq!((source(), source()), (me, to_b), "round {round}");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weft_device::courtesy::Courtesy;
+use weft_device::page::{Doing, Shower, Waited};
 use weft_device::station::Work;
 use weft_proto::msg::matching::{Arrival, Matcher, Met, Want};
 use weft_sys::buf::Buf;
@@ -19,7 +21,7 @@ use super::serve::Remote;
 use super::turn::Cookie;
 use crate::attention::Attention;
 use crate::context::Early;
-use crate::device::Device;
+use crate::device::{Counters, Device};
 use crate::error::Error;
 use crate::group::Groups;
 use crate::held::Held;
@@ -61,22 +63,28 @@ const QUEUED_NS: u64 = 50_000;
 /// where the program makes no call for some milliseconds.
 const CALLS_PER_LOOK: u32 = 8;
 
-/// A message that nobody waited for.
+/// A message that nobody waited for. When it came is 0 where that is not recorded.
 pub(super) enum Unexpected {
     /// Stored whole.
-    Stored { envelope: Envelope, payload: Vec<u8> },
+    Stored { envelope: Envelope, payload: Vec<u8>, came_ns: u64 },
     /// Its payload waits at the sender.
-    Announced { envelope: Envelope, len: u64, ticket: Ticket },
+    Announced { envelope: Envelope, len: u64, ticket: Ticket, came_ns: u64 },
 }
 
 impl Unexpected {
     /// What a probe tells of it.
     pub(super) fn status(&self, source: PeerId) -> Status {
         let (envelope, len) = match self {
-            Unexpected::Stored { envelope, payload } => (*envelope, payload.len()),
+            Unexpected::Stored { envelope, payload, .. } => (*envelope, payload.len()),
             Unexpected::Announced { envelope, len, .. } => (*envelope, *len as usize),
         };
         Status { source: source.0, envelope, len }
+    }
+
+    fn came_ns(&self) -> u64 {
+        match self {
+            Unexpected::Stored { came_ns, .. } | Unexpected::Announced { came_ns, .. } => *came_ns,
+        }
     }
 }
 
@@ -115,17 +123,23 @@ pub(super) struct EndpointWork {
     calls: u32,
     /// Who looks after what is left behind.
     attention: Option<Arc<Attention>>,
+    /// When sends are followed by a yield, and whether one is due when the state is given back.
+    courtesy: Courtesy,
+    pub(super) lets_run: bool,
     /// Sends that the program has begun since the last poll.
     sent: u32,
     /// Whether the device went closely by the clock then, or may do so by now.
     pub(super) timed: bool,
+    shower: Shower,
+    /// Whether the device records what is done.
+    is_recorded: bool,
 }
 
 impl EndpointWork {
     /// The state on a device from which `early` has already arrived, and whose peers in `dead` are
     /// gone.
     pub(super) fn new(
-        device: Box<dyn Device>,
+        (device, shower): (Box<dyn Device>, Shower),
         others: usize,
         early: Vec<Early>,
         dead: Vec<(PeerId, Error)>,
@@ -153,8 +167,12 @@ impl EndpointWork {
             looked_ns: now_ns(),
             calls: 0,
             attention: None,
+            courtesy: Courtesy::default(),
+            lets_run: false,
             sent: 0,
             timed: true,
+            is_recorded: shower.records(),
+            shower,
         };
         for early in early {
             if let Early::Message { peer, envelope, payload } = &early
@@ -166,10 +184,10 @@ impl EndpointWork {
             }
             let (source, message) = match early {
                 Early::Message { peer, envelope, payload } => {
-                    (peer, Unexpected::Stored { envelope, payload })
+                    (peer, Unexpected::Stored { envelope, payload, came_ns: 0 })
                 }
                 Early::Announced { peer, envelope, len, ticket } => {
-                    (peer, Unexpected::Announced { envelope, len, ticket })
+                    (peer, Unexpected::Announced { envelope, len, ticket, came_ns: 0 })
                 }
             };
             let Envelope { tag, kind, .. } = message.status(source).envelope;
@@ -257,6 +275,9 @@ impl EndpointWork {
     /// Gives an unexpected message to a receive.
     pub(super) fn deliver(&mut self, slot: u32, source: PeerId, message: Unexpected) {
         let status = message.status(source);
+        if message.came_ns() != 0 {
+            self.device.taken_late(message.came_ns());
+        }
         self.forget(&message);
         match message {
             Unexpected::Stored { payload, .. } => {
@@ -346,12 +367,17 @@ impl EndpointWork {
     #[inline]
     pub(super) fn progress(&mut self, now_ns: u64) -> bool {
         self.sent = 0;
-        if let Some(attention) = &self.attention {
-            attention.polled(now_ns);
+        if let Some(attention) = &self.attention
+            && attention.polled(now_ns)
+        {
+            self.show(Doing::Calls);
         }
         let mut did = !self.queues.is_empty() && self.retry();
         self.groups.tell_time(now_ns);
         if self.groups.looking && self.groups.look(&mut *self.device) {
+            if self.is_recorded {
+                self.device.found_elsewhere();
+            }
             if self.joints.is_busy() {
                 self.go_on_jointly(now_ns);
             }
@@ -399,6 +425,11 @@ impl EndpointWork {
     /// its time.
     #[inline]
     pub(super) fn has_sent(&mut self, len: usize) {
+        if let Some(attention) = &self.attention
+            && self.courtesy.sent(attention)
+        {
+            self.lets_run = true;
+        }
         self.sent += 1;
         // Within a node nothing of that waits for a poll, but what found no room.
         let due = self.sent >= SENDS_PER_POLL || self.sent > 1 && len > SMALL;
@@ -472,6 +503,34 @@ impl EndpointWork {
         cancelled
     }
 
+    /// What the devices and links have done so far, by name, and the lengths of the queues.
+    pub(super) fn counters(&self) -> Counters {
+        let mut counters = self.device.counters();
+        let own = [
+            ("endpoint.posted", self.matcher.posted_len() as u64),
+            ("endpoint.unexpected", self.matcher.unexpected_len() as u64),
+            ("endpoint.unexpected_bytes", self.unexpected_bytes() as u64),
+            ("endpoint.operations", self.ops.len() as u64),
+            ("endpoint.misdirected", self.misdirected),
+        ];
+        counters.extend(own.map(|(name, count)| (name.to_string(), count)));
+        self.groups.counters(|name, count| counters.push((name.to_string(), count)));
+        counters
+    }
+
+    /// Whom the program waits for, if it does: one who has no room for what is to be sent to it, or
+    /// of whom a message is wanted.
+    fn whom_it_waits_for(&self) -> Option<Waited> {
+        let receives = self.matcher.posted_len() > 0;
+        let peer = match self.queues.first() {
+            Some(queue) => queue.peer,
+            None => self.awaited.filter(|_| receives).or_else(|| self.ops.announced_to())?,
+        };
+        let address = self.device.address(peer);
+        let (node, nonce) = address.map_or((0, 0), |address| (address.node, address.nonce));
+        Some(Waited { peer: peer.0, node, nonce })
+    }
+
     /// Bytes of unexpected messages, bookkeeping included.
     pub(super) fn unexpected_bytes(&self) -> usize {
         self.unexpected_bytes
@@ -528,6 +587,19 @@ impl Work for EndpointWork {
 
     fn has_untold(&self) -> bool {
         !self.ops.occurrences.is_empty()
+    }
+
+    fn waited(&mut self) {
+        if self.is_recorded {
+            self.device.found_elsewhere();
+        }
+    }
+
+    #[cold]
+    fn show(&mut self, doing: Doing) {
+        let mut shower = std::mem::take(&mut self.shower);
+        shower.show(doing, || self.whom_it_waits_for(), || self.counters());
+        self.shower = shower;
     }
 
     fn tend(&mut self, now_ns: u64) -> bool {

@@ -7,7 +7,7 @@ use weft_sys::cells::{AXES, Cells};
 use weft_wire::Kind;
 
 use super::draft::Field;
-use super::lane::{Lane, Seen, Shown, send};
+use super::lane::{Lane, Seen, Shown, envelope, send};
 use super::parts::Turn;
 use super::table::{self, Pair, Row};
 use crate::endpoint::{Endpoint, Source, Tag};
@@ -19,6 +19,23 @@ pub(super) fn tag(plan: u32, stage: usize, turn: usize, word: u64) -> u64 {
     u64::from(plan) << 32 | (stage as u64 & 0xffff) << 16 | (turn as u64 & 0xff) << 8 | word
 }
 
+/// The tag of any word of a plan.
+pub(super) fn any_of(plan: u32) -> Tag {
+    Tag::masked(tag(plan, 0, 0, 0), u64::from(u32::MAX))
+}
+
+/// The stage that a word is of, by its tag.
+pub(super) fn stage(tag: u64) -> u16 {
+    (tag >> 16) as u16
+}
+
+/// The tag of the word by which a rank gives a plan up.
+pub(super) fn given_up(plan: u32) -> u64 {
+    tag(plan, GIVEN_UP, 0, 0)
+}
+
+/// In place of a stage's number when a plan is given up.
+const GIVEN_UP: usize = 0xfffe;
 /// In place of a stage's number while a plan is built.
 const BUILDING: usize = 0xffff;
 const TABLE: u64 = 0;
@@ -63,7 +80,7 @@ pub(super) fn compare(
     endpoint.alltoall(&lens, &mut theirs)?;
     let word = tag(plan, BUILDING, 0, TABLE);
     for (peer, bytes) in (0..).zip(own).filter(|(_, bytes)| !bytes.is_empty()) {
-        send(endpoint, peer, word, &Buf::from_vec(bytes))?;
+        send(endpoint, peer, &envelope(word, 0), &Buf::from_vec(bytes))?;
     }
     let mut tables = Tables::new();
     let own_fault = checked.err().map(|error| match error {
@@ -151,7 +168,7 @@ pub(super) fn show(
         if bytes.is_empty() {
             of(lanes, peer).try_for_each(|lane| lane.hide(endpoint))?;
         }
-        send(endpoint, peer, shown, &Buf::from_vec(bytes))?;
+        send(endpoint, peer, &envelope(shown, 0), &Buf::from_vec(bytes))?;
     }
     for &peer in &peers {
         let rows = tables.get(&peer).map_or(&[][..], |rows| rows);
@@ -162,7 +179,8 @@ pub(super) fn show(
             .map(|(bytes, row)| look(endpoint, peer, Shown::decode(bytes, &row.2.cells)?));
         let found: Option<Vec<Seen>> = parts.collect();
         let found = found.filter(|found| !found.is_empty() && found.len() == rows.len());
-        send(endpoint, peer, seen, &Buf::from_vec(vec![u8::from(found.is_some())]))?;
+        let answer = Buf::from_vec(vec![u8::from(found.is_some())]);
+        send(endpoint, peer, &envelope(seen, 0), &answer)?;
         let Some(found) = found else { continue };
         let mut found = found.into_iter();
         for lane in of(lanes, peer) {

@@ -67,11 +67,13 @@ impl<'e> Draft<'e> {
         Ok(Array::new(id, memory, layout.clone()))
     }
 
-    /// Adds an array in memory of the program's own, whose cells begin where the memory does. For
-    /// boundaries to other languages.
+    /// Adds an array in memory of the program's own, whose cells begin where the memory does.
     ///
     /// # Errors
     /// [`Error::Halo`] for a layout that makes no sense, or is longer than the memory.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn lay(&mut self, memory: array::Array, layout: &Layout) -> Result<ArrayId, Error> {
         layout.check()?;
         if let Some(len) = layout.len().filter(|len| *len > memory.len()) {
@@ -121,7 +123,7 @@ impl<'e> Draft<'e> {
         let tables = agree::compare(endpoint, number, axes, checked, &turns)?;
         let mut lanes = lanes(endpoint, number, turns)?;
         agree::show(endpoint, number, &fields, &mut lanes, &tables)?;
-        Ok(Plan::new(endpoint, fields, lanes))
+        Ok(Plan::new(endpoint, number, fields, lanes))
     }
 }
 

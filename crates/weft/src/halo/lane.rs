@@ -8,9 +8,10 @@ use weft_sys::cells::Cells;
 use weft_sys::mem::ReadOnly;
 use weft_wire::{Envelope, Kind};
 
+use super::agree;
 use super::draft::Field;
 use super::parts::{Part, Parts, bytes};
-use crate::endpoint::{Endpoint, Request, Source, Tag};
+use crate::endpoint::{Endpoint, Request, Source, Status, Tag};
 use crate::error::Error;
 
 /// Cells that lie one behind the other go straight from the array, and arrive straight in it, from
@@ -32,6 +33,8 @@ pub(super) struct Lane {
     peer: u32,
     /// The tag of its words, but for the word.
     tag: u64,
+    /// The number of the start that is under way, which each word says.
+    start: u16,
     parts: Parts,
     way: Way,
     under_way: Vec<(Request, What)>,
@@ -213,11 +216,21 @@ impl Lane {
             let out = Out::Message(Pack::new(endpoint, &parts.sends, is_piece)?);
             Way::Peer(out, In::Message(Pack::new(endpoint, &parts.receives, is_piece)?))
         };
-        Ok(Lane { peer, tag, parts, way, under_way: Vec::new() })
+        Ok(Lane { peer, tag, start: 0, parts, way, under_way: Vec::new() })
     }
 
     pub(super) fn peer(&self) -> u32 {
         self.peer
+    }
+
+    /// Whether anything goes by it or comes.
+    pub(super) fn is_used(&self) -> bool {
+        !self.parts.sends.is_empty() || !self.parts.receives.is_empty()
+    }
+
+    /// Takes the number of the start that its words are of from now on.
+    pub(super) fn number(&mut self, start: u16) {
+        self.start = start;
     }
 
     /// How many parts come by it.
@@ -269,7 +282,7 @@ impl Lane {
         let Lane { parts, way, .. } = self;
         let Way::Peer(out, back) = way else { return self.copy_own(fields) };
         let (sends, receives) = (!parts.sends.is_empty(), !parts.receives.is_empty());
-        let (peer, tag) = (self.peer, self.tag);
+        let (peer, tag, start) = (self.peer, self.tag, self.start);
         let mut await_word = |word, what, buf| {
             let tag = Tag::from(tag | word);
             let request = endpoint.start_receive(Source::Rank(peer), tag, Kind::HALO, buf);
@@ -286,14 +299,13 @@ impl Lane {
             Out::Message(pack) if sends => {
                 pack.copy(fields, &parts.sends, false)?;
                 let buf = pack.buf(fields, &parts.sends, false)?;
-                let envelope = envelope(tag | CELLS);
-                let sent = endpoint.start_send(peer, &envelope, &buf)?;
+                let sent = endpoint.start_send(peer, &envelope(tag | CELLS, start), &buf)?;
                 self.under_way.extend(sent.map(|request| (request, What::Sent)));
             }
             Out::Shown(pack) if sends => {
                 pack.copy(fields, &parts.sends, false)?;
                 await_word(COPIED, What::Copied, Buf::empty());
-                say(endpoint, peer, tag | READY)?;
+                say(endpoint, peer, &envelope(tag | READY, start))?;
             }
             _ => {}
         }
@@ -352,7 +364,7 @@ impl Lane {
                 return Err(stop);
             }
             match endpoint.ended(request) {
-                Ok(completion) => self.ended(endpoint, fields, what, completion?.status.len)?,
+                Ok(completion) => self.ended(endpoint, fields, what, &completion?.status)?,
                 Err(request) => {
                     self.under_way.push((request, what));
                     let last = self.under_way.len() - 1;
@@ -369,10 +381,14 @@ impl Lane {
         endpoint: &Endpoint,
         fields: &[Field],
         what: What,
-        len: usize,
+        status: &Status,
     ) -> Result<(), Error> {
+        if what != What::Sent && status.envelope.channel != self.start {
+            return Err(self.another_start());
+        }
         match (what, &self.way) {
             (What::Received, Way::Peer(_, In::Message(pack))) => {
+                let len = status.len;
                 if len != pack.len {
                     return Err(Error::halo(format!(
                         "rank {} has sent {len} bytes where {} are expected: do all ranks start \
@@ -390,10 +406,20 @@ impl Lane {
                     let to = Cells { at: 0, ..*cells };
                     seen.memory.copy_cells(seen.base, &seen.cells, &target, &to);
                 }
-                say(endpoint, self.peer, self.tag | COPIED)
+                say(endpoint, self.peer, &envelope(self.tag | COPIED, self.start))
             }
             _ => Ok(()),
         }
+    }
+
+    #[cold]
+    fn another_start(&self) -> Error {
+        Error::halo(format!(
+            "rank {} has started other stages before stage {} than this rank has: neighbours start \
+             the same stages of a plan in the same order",
+            self.peer,
+            agree::stage(self.tag)
+        ))
     }
 
     /// What is under way.
@@ -427,18 +453,24 @@ fn are_free(fields: &[Field], parts: &[Part], fills: bool) -> Result<(), Stop> {
     Ok(())
 }
 
-fn envelope(tag: u64) -> Envelope {
-    Envelope { tag, kind: Kind::HALO, ..Envelope::default() }
+/// The envelope of a word, which says the number of the start that it is of.
+pub(super) fn envelope(tag: u64, start: u16) -> Envelope {
+    Envelope { tag, kind: Kind::HALO, channel: start, ..Envelope::default() }
 }
 
 /// Sends a word that has no bytes.
-fn say(endpoint: &Endpoint, peer: u32, tag: u64) -> Result<(), Error> {
-    send(endpoint, peer, tag, &Buf::empty())
+fn say(endpoint: &Endpoint, peer: u32, envelope: &Envelope) -> Result<(), Error> {
+    send(endpoint, peer, envelope, &Buf::empty())
 }
 
 /// Sends what keeps its memory by itself: nobody asks for the end.
-pub(super) fn send(endpoint: &Endpoint, peer: u32, tag: u64, bytes: &Buf) -> Result<(), Error> {
-    if let Some(request) = endpoint.start_send(peer, &envelope(tag), bytes)? {
+pub(super) fn send(
+    endpoint: &Endpoint,
+    peer: u32,
+    envelope: &Envelope,
+    bytes: &Buf,
+) -> Result<(), Error> {
+    if let Some(request) = endpoint.start_send(peer, envelope, bytes)? {
         endpoint.detach(request);
     }
     Ok(())

@@ -53,7 +53,8 @@
 //!
 //! An array is changed by [`Array::write`] and looked at by [`Array::read`]; both are refused while
 //! an exchange needs the cells, and an exchange is refused while the program has them. Neighbours
-//! start the same stages in the same order; if a neighbour dies, the wait ends in an error that
+//! start the same stages in the same order: where they do not, and would wait for each other for
+//! ever, the wait ends in an error that names both stages. If a neighbour dies, it ends in one that
 //! names it.
 
 mod agree;
@@ -62,6 +63,7 @@ mod draft;
 mod lane;
 mod layout;
 mod neighbours;
+mod order;
 mod parts;
 mod plan;
 mod table;

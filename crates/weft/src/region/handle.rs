@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::remote::{Rights, Spot};
 
 /// Bytes of a [`RegionHandle`] in a message.
-pub const HANDLE_LEN: usize = 24;
+pub const HANDLE_LEN: usize = 32;
 
 /// The first bytes of each: a handle's own, and the form's number.
-const MARK: [u8; 3] = *b"wR1";
+const MARK: [u8; 3] = *b"wR2";
 
 const GET: u8 = 1;
 const PUT: u8 = 2;
@@ -29,6 +29,8 @@ pub struct RegionHandle {
     pub(crate) key: u64,
     pub(crate) len: u64,
     pub(crate) rights: Rights,
+    /// Where it begins in the owner's memory; 0 if no peer reaches it by itself.
+    pub(crate) addr: u64,
 }
 
 impl RegionHandle {
@@ -67,7 +69,8 @@ impl RegionHandle {
         bytes[3] = rights;
         bytes[4..8].copy_from_slice(&self.rank.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.key.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.len.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.len.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.addr.to_le_bytes());
         bytes
     }
 
@@ -97,6 +100,7 @@ impl RegionHandle {
             key: word(8),
             len: word(16),
             rights: Rights { get: rights & GET != 0, put: rights & PUT != 0 },
+            addr: word(24),
         })
     }
 
@@ -134,6 +138,7 @@ mod tests {
         key: 0x8123_4567_89ab_cdef,
         len: 100,
         rights: Rights { get: true, put: false },
+        addr: 0,
     };
 
     #[test]
@@ -142,8 +147,8 @@ mod tests {
         let put = RegionHandle { rights: Rights { get: false, put: true }, ..HANDLE };
         assert_eq!(RegionHandle::from_bytes(&put.to_bytes()), Ok(put));
         let short = RegionHandle::from_bytes(&HANDLE.to_bytes()[1..]).unwrap_err().to_string();
-        assert!(short.contains("has 24 bytes, not 23"), "{short}");
-        for (at, byte) in [(0, b'x'), (2, b'2'), (3, 4)] {
+        assert!(short.contains("has 32 bytes, not 31"), "{short}");
+        for (at, byte) in [(0, b'x'), (2, b'1'), (3, 4)] {
             let mut bytes = HANDLE.to_bytes();
             bytes[at] = byte;
             let error = RegionHandle::from_bytes(&bytes).unwrap_err().to_string();

@@ -72,7 +72,9 @@
 //! are added in the order of arrival.
 //!
 //! **The owner's program need not call anything.** Its calls do what peers ask for, and while it
-//! makes none Weft's own thread does.
+//! makes none Weft's own thread does. In memory that Weft has allocated, with the right to put,
+//! peers of the same node put (without a value) and get by themselves, from their second operation
+//! on: that is a plain copy, and takes nothing of the owner's.
 //!
 //! # Dropping
 //!
@@ -86,7 +88,8 @@
 //!
 //! What the handle tells is checked before anything is sent ([`Error::Region`]: bounds, rights,
 //! numbers that are not aligned). The owner checks all of it again, and the key
-//! ([`Error::Refused`]). [`Error::PeerDead`] and [`Error::PeerClosed`] are as for messages.
+//! ([`Error::Refused`]); where a peer copies by itself, it looks at what the owner has written
+//! beside the memory. [`Error::PeerDead`] and [`Error::PeerClosed`] are as for messages.
 //! Operations whose end nobody asks for ([`Endpoint::detach`]) fail in the next flush.
 //!
 //! Offsets and lengths are in bytes. A put, a get or a notice of no bytes is one like others.

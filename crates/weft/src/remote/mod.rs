@@ -129,6 +129,8 @@ struct Window {
     token: Arc<()>,
     rights: Rights,
     base: u64,
+    /// Of memory that peers may reach by themselves: what lies behind it, cleared at the end.
+    mark: Option<Buf>,
 }
 
 #[derive(Default)]
@@ -152,6 +154,9 @@ impl Table {
         Ok(window.buf.range(offset, len))
     }
 }
+
+/// Keys of regions are not less.
+pub(crate) const FIRST_REGION_KEY: u64 = 1 << 63;
 
 /// The keys of regions: none is given twice, and a handle of another process, or of another job,
 /// names none of them. So the upper half is drawn, and the lower one counted.
@@ -227,7 +232,13 @@ impl Windows {
             Entry::Occupied(_) => Err(Error::KeyTaken { key }),
             Entry::Vacant(place) => {
                 let token = Arc::new(());
-                place.insert(Window { buf: buf.with_token(&token), token, rights, base });
+                place.insert(Window {
+                    buf: buf.with_token(&token),
+                    token,
+                    rights,
+                    base,
+                    mark: None,
+                });
                 Ok(key)
             }
         }
@@ -235,7 +246,13 @@ impl Windows {
 
     /// Opens the window of a region, under a key that no other ever had. Memory that is `lent` must
     /// stay valid as [`Windows::open`] says; other memory lives as long as it is used.
-    pub(crate) fn open_region(&self, buf: &Buf, rights: Rights, lent: bool) -> Result<u64, Error> {
+    pub(crate) fn open_region(
+        &self,
+        buf: &Buf,
+        rights: Rights,
+        lent: bool,
+        mark: Option<Buf>,
+    ) -> Result<u64, Error> {
         let mut table = self.table();
         let mut key = table.regions.next()?;
         while table.by_key.contains_key(&key) {
@@ -243,7 +260,7 @@ impl Windows {
         }
         let token = Arc::new(());
         let buf = if lent { buf.with_token(&token) } else { buf.clone() };
-        table.by_key.insert(key, Window { buf, token, rights, base: 0 });
+        table.by_key.insert(key, Window { buf, token, rights, base: 0, mark });
         Ok(key)
     }
 
@@ -255,7 +272,20 @@ impl Windows {
     /// Closes a window; `None` if there is none with this key.
     pub fn close(&self, key: u64) -> Option<Closing> {
         let window = self.table().by_key.remove(&key)?;
+        if let Some(mark) = &window.mark {
+            mark.write(0, &vec![0; mark.len()]);
+        }
         Some(Closing { token: window.token })
+    }
+
+    /// Where the memory of a window that peers may reach by themselves begins, and its bytes with
+    /// the mark.
+    pub(crate) fn open_memory(&self, key: u64) -> Option<(usize, usize)> {
+        let table = self.table();
+        let window = table.by_key.get(&key)?;
+        let addr = |buf: &Buf| buf.pieces().next().map(|piece| piece.addr());
+        let (from, mark) = (addr(&window.buf)?, window.mark.as_ref()?);
+        Some((from, addr(mark)?.checked_sub(from)? + mark.len()))
     }
 
     /// The memory at `spot`.
@@ -313,7 +343,7 @@ mod tests {
         let mut keys = Vec::new();
         for round in 0..100 {
             let of = if round % 2 == 0 { &windows } else { &other };
-            let key = of.open_region(&buf, Rights::ALL, round % 3 == 0).unwrap();
+            let key = of.open_region(&buf, Rights::ALL, round % 3 == 0, None).unwrap();
             assert!(of.has(key) && of.close(key).unwrap().is_over() && !of.has(key));
             keys.push(key);
         }
@@ -325,7 +355,8 @@ mod tests {
     #[test]
     fn memory_of_a_dropped_region_lives_while_it_is_used() {
         let windows = Windows::default();
-        let key = windows.open_region(&Buf::from_vec(vec![7; 8]), Rights::ALL, false).unwrap();
+        let key =
+            windows.open_region(&Buf::from_vec(vec![7; 8]), Rights::ALL, false, None).unwrap();
         let used = windows.find(Spot { key, addr: 0 }, 8, Rights::ALL).unwrap();
         assert!(windows.close(key).unwrap().is_over());
         let mut bytes = [0; 8];

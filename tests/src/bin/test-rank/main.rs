@@ -121,10 +121,12 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "meet" => meet::meet(&rank, number(0, 1000)?),
         "regions" => regions::regions(&rank, number(0, 10)?),
         "outlive-region" => regions::outlive_region(&rank),
+        "stopped-owner" => regions::stopped_owner(&rank),
         "compute" => talk::compute(&rank, number(0, 6)?),
         "talk" => talk::talk(&rank, number(0, 3)?),
         "serve" => talk::serve(&rank),
         "across" => talk::across(&rank, number(0, 2)? as u32),
+        "among" => talk::among(&rank, number(0, 1)? as u32),
         "truncate" => talk::truncate(&rank),
         other => Err(format!("there is no role {other}").into()),
     }

@@ -1,7 +1,10 @@
 //! Ranks with regions.
 
+use weft::endpoint::Endpoint;
 use weft::region::{HANDLE_LEN, RegionHandle};
 use weft::remote::{AtomicOp, Rights};
+
+use weft_tests::job::{CONT, signal, stop};
 
 use super::{Failure, Rank};
 
@@ -49,6 +52,67 @@ pub fn regions(rank: &Rank, rounds: u64) -> Result<(), Failure> {
         Ok(())
     })?;
     rank.say("complete");
+    Ok(())
+}
+
+/// Rank 1, in the same node, is stopped while rank 0 uses its region: nothing of it runs, not even
+/// Weft's own thread. When it goes on, it drops the region.
+pub fn stopped_owner(rank: &Rank) -> Result<(), Failure> {
+    let e = &rank.endpoint;
+    if e.rank() == 1 {
+        let region = e.region(LARGE, Rights::ALL)?;
+        e.send(0, HANDLE, &region.handle().to_bytes())?;
+        e.send(0, HANDLE, &std::process::id().to_le_bytes())?;
+        e.recv(0, NEVER, &mut [])?;
+        let mut all = vec![0; LARGE];
+        region.read(0, &mut all)?;
+        assert!(all[..LARGE - 100] == *vec![9; LARGE - 100] && all[LARGE - 100..] == [8; 100]);
+        drop(region);
+        e.send(0, NEVER, &[])?;
+        e.recv(0, NEVER, &mut [])?;
+    } else {
+        let (mut handle, mut pid) = ([0; HANDLE_LEN], [0; 4]);
+        e.recv(1, HANDLE, &mut handle)?;
+        e.recv(1, HANDLE, &mut pid)?;
+        let (there, pid) = (RegionHandle::from_bytes(&handle)?, u32::from_le_bytes(pid));
+        // The first one is answered by its owner, who shows the memory.
+        e.put(&there, 0, &[1])?;
+        stop(pid);
+        let ended = use_alone(e, &there);
+        signal(pid, CONT);
+        ended?;
+        e.send(1, NEVER, &[])?;
+        e.recv(1, NEVER, &mut [])?;
+        for late in [e.put(&there, 0, &[1]), e.get(&there, 0, &mut [1])] {
+            let why = late.expect_err("the region was dropped").to_string();
+            assert!(why.contains("it was dropped"), "{why}");
+        }
+        e.send(1, NEVER, &[])?;
+    }
+    rank.say("complete");
+    Ok(())
+}
+
+/// Puts and gets of all sizes, at all places, by all calls.
+fn use_alone(e: &Endpoint, there: &RegionHandle) -> Result<(), Failure> {
+    for round in 0..40u8 {
+        for len in [0, 1, 8, 5000, 60_000, LARGE - 300] {
+            let (at, bytes) = (u64::from(round), vec![round ^ len as u8; len]);
+            e.put(there, at, &bytes)?;
+            let mut back = vec![0; len];
+            e.get(there, at, &mut back)?;
+            assert!(back == bytes, "{len} bytes at {at}");
+            let put = e.iput(there, at, vec![round; len])?;
+            assert!(e.wait(put)?.buffer == vec![round; len]);
+            let got = e.wait(e.iget(there, at, vec![0; len])?)?;
+            assert!(got.buffer == vec![round; len] && got.status.len == len);
+            e.scope(|scope| scope.iget(there, at, &mut back).map(drop))?;
+            assert!(back == vec![round; len]);
+        }
+    }
+    e.put(there, 0, &vec![9; LARGE])?;
+    e.scope(|scope| scope.iput(there, LARGE as u64 - 100, &[8; 100]).map(drop))?;
+    e.flush(1)?;
     Ok(())
 }
 

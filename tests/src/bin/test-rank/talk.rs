@@ -113,6 +113,55 @@ pub fn across(rank: &Rank, partner: u32) -> Result<(), Failure> {
     Ok(())
 }
 
+/// All ranks but `left_out` send each other numbered messages of all lengths, round after round,
+/// until rank 0 gets the order `stop`. Each tells how many came from each, all of them checked, and
+/// the longest time that it waited for the next. The one left out waits to be ended.
+pub fn among(rank: &Rank, left_out: u32) -> Result<(), Failure> {
+    const ORDER: u64 = 1 << 60;
+    let e = &rank.endpoint;
+    let me = e.rank();
+    if me == left_out {
+        e.recv(0, ORDER, &mut [0])?;
+        return Ok(());
+    }
+    let others: Vec<_> = (0..e.size()).filter(|peer| ![me, left_out].contains(peer)).collect();
+    let (mut told, mut last) = (Instant::now(), None::<Instant>);
+    let (mut longest, mut rounds) = (Duration::ZERO, 0);
+    loop {
+        let mut goes_on = [1];
+        if me == 0 {
+            goes_on[0] = u8::from(rank.orders.try_recv().is_err());
+            others.iter().try_for_each(|peer| e.send(*peer, ORDER, &goes_on))?;
+        } else {
+            e.recv(0, ORDER, &mut goes_on)?;
+        }
+        if goes_on == [0] {
+            break;
+        }
+        let len = LENGTHS[rounds as usize % LENGTHS.len()];
+        let sends = others.iter().map(|peer| e.isend(*peer, rounds, payload(me, rounds, len)));
+        let sends = sends.collect::<Result<Vec<_>, _>>()?;
+        for &peer in &others {
+            let got = e.wait(e.irecv(peer, rounds, vec![0xff; len]))?;
+            if got.status.len != len || got.buffer != payload(peer, rounds, len) {
+                return Err(format!("message {rounds} from rank {peer} is damaged").into());
+            }
+            let before = last.replace(Instant::now());
+            longest = longest.max(before.map_or(Duration::ZERO, |before| before.elapsed()));
+        }
+        e.wait_all(sends)?;
+        rounds += 1;
+        rank.say_at_pace(&mut told, format_args!("got {rounds}"));
+    }
+    for peer in others {
+        rank.say(format_args!("all from {peer}: {rounds}"));
+    }
+    rank.say(format_args!("longest gap {} ms", longest.as_millis()));
+    rank.say("complete");
+    rank.tell_counters();
+    Ok(())
+}
+
 /// Rank 1 computes for so many seconds with a message in its hand, then with room that it has
 /// reserved for one, while rank 0 waits for its word.
 pub fn hold(seconds: u64) -> Result<(), Failure> {

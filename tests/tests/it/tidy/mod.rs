@@ -1,6 +1,8 @@
 //! What tools do not check of the project's style. Each rule has a canary: a made-up bad input that
 //! it must find, so that a rule that finds nothing is known to look.
 
+mod book;
+mod package;
 mod project;
 mod rules;
 mod source;
@@ -138,8 +140,30 @@ fn dependencies_go_one_way() {
 #[test]
 fn manifests_have_licence_and_lints() {
     let bare = File::new("crates/a/Cargo.toml", "[package]\nname = \"a\"\n");
-    assert_eq!(project::licences(&[bare]).len(), 2);
+    assert_eq!(project::licences(&[bare]).len(), 5);
+    let own = File::new("tests/Cargo.toml", "[package]\nname = \"a\"\npublish = false\n");
+    assert_eq!(project::licences(&[own]).len(), 2);
     nothing(project::licences(&project_files()));
+}
+
+#[test]
+fn packages_have_the_files_that_their_code_takes_in() {
+    let text = "const A: &str = include_str!(\"../a.txt\");\nconst B: &[u8] = \
+                include_bytes!(concat!(\"../b/\", $name, \".c\"));\n// include!(\"c\")\n";
+    let file = [File::new("crates/x/src/a.rs", text)];
+    let listed = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+    let found = |names| package::included_files(&file, "crates/x/", &listed(names)).len();
+    assert_eq!(found(&["a.txt", "b/c.c"]), 0);
+    assert_eq!(found(&["a.txt", "b/c.h"]), 1);
+    assert_eq!(found(&["src/a.txt"]), 2);
+    let out = [File::new("crates/x/src/a.rs", "include_str!(\"../../a.txt\")")];
+    assert_eq!(package::included_files(&out, "crates/x/", &listed(&["a.txt"])).len(), 1);
+
+    let files = project_files();
+    let crates = package::that_include(&files);
+    assert!(crates.contains("crates/cli/"), "{crates:?}");
+    let wrong = |folder: &String| package::included_files(&files, folder, &package::list(folder));
+    nothing(crates.iter().flat_map(wrong).collect());
 }
 
 #[test]
@@ -154,12 +178,82 @@ fn variables_are_documented() {
 
 #[test]
 fn links_lead_somewhere() {
-    let page = File::new("docs/a.md", "[a](b.md#c), [d](../e.md), [f](https://g), [h](#i)");
+    let page =
+        File::new("docs/a.md", "[a](b.md#c), [d](../e.md), [f](https://g), [h](#i)\n[k]: l.md\n");
     let named = File::new("docs/a.md", "`crates/no/such.rs`, `crates/*/src`, `a/b`");
     let there = |path: &Path| path == Path::new("docs/b.md");
-    assert_eq!(project::links(&[page], there), ["docs/a.md:1: ../e.md is not there"]);
+    let found = project::links(&[page], there);
+    assert_eq!(found, ["docs/a.md:1: ../e.md is not there", "docs/a.md:2: l.md is not there"]);
     assert_eq!(project::named_paths(&[named], there).len(), 1);
     let exists = |path: &Path| root().join(path).exists();
     nothing(project::links(&project_files(), exists));
     nothing(project::named_paths(&project_files(), exists));
+}
+
+#[test]
+fn the_book_has_each_page_once_and_links_within_itself() {
+    let summary = File::new("docs/SUMMARY.md", "- [a](a.md)\n- [a](a.md)\n- [b](c/b.md)");
+    let pages = [("docs/a.md", "[x](c/b.md#y)"), ("docs/c/b.md", "[r](../../README.md)")];
+    let pages = pages.map(|(path, text)| File::new(path, text));
+    let missing = File::new("docs/d.md", "");
+    let files: Vec<File> = pages.into_iter().chain([summary, missing]).collect();
+    let found = book::book(&files);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!(book::book(&files[..2]).len(), 1);
+    nothing(book::book(&project_files()));
+}
+
+#[test]
+fn anchors_are_headings() {
+    let page = File::new("docs/a.md", "# One `two`: 3\n[x](#one-two-3) [y](b.md#z) [w](#none)\n");
+    let other = File::new("docs/b.md", "```\n# z\n```\n[c](https://d#e)\n");
+    let found = book::anchors(&[page, other]);
+    let wanted = ["#z in docs/b.md", "#none in docs/a.md"];
+    assert_eq!(found, wanted.map(|wanted| format!("docs/a.md:2: no heading {wanted}")));
+    nothing(book::anchors(&project_files()));
+}
+
+#[test]
+fn commands_on_pages_can_be_typed() {
+    let text = "weft no such\n```sh\nWEFT_A=1 sudo weft run -n 2 -- \\\n\
+                weft bench lat --bites 3\nweft lab list # c\nweft info --jason | head\n\
+                weft --version\necho weft x\n```\n";
+    let found = book::commands_parse(&[File::new("a.md", text)]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    nothing(book::commands_parse(&project_files()));
+}
+
+#[test]
+fn what_pages_make_and_start_is_there() {
+    let text = "make no\n```sh\nmake one && sudo make two P=1 # three\nA=1 scripts/a.sh x\n\
+                ./scripts/b.sh\nmake -C d four\nmake -C e\necho make x\n```\n";
+    let files = [
+        ("a.md", text),
+        ("Makefile", "V ?= x\none three: four ## it\n\tfive: six\n"),
+        ("d/Makefile", "four:\n"),
+    ];
+    let files = files.map(|(path, text)| File::new(path, text));
+    let found = book::things_to_run(&files, |path| path == Path::new("scripts/a.sh"));
+    let wanted = [
+        "3: Makefile has no target two",
+        "5: scripts/b.sh is not there",
+        "7: e/Makefile is not there",
+    ];
+    assert_eq!(found, wanted.map(|wanted| format!("a.md:{wanted}")));
+    nothing(book::things_to_run(&project_files(), |path| root().join(path).exists()));
+}
+
+#[test]
+fn the_changelog_begins_with_this_version() {
+    let whole = "# C\n\n## [Unreleased]\n\n- a\n- b\n\n## [1.2.3] - 2026-01-02\n## [9]";
+    assert_eq!(book::changelog(whole, "1.2.3"), Vec::<String>::new());
+    for bad in ["", "## [1.2.4] - 2026-01-02", "## [1.2.3]", "## [1.2.3] - soon"] {
+        let all = format!("## [Unreleased]\n{bad}");
+        assert_eq!(book::changelog(&all, "1.2.3").len(), 1, "{bad}");
+    }
+    for bad in ["## [1.2.3] - 2026-01-02", &whole.replace("- b", "\n- b")] {
+        assert_eq!(book::changelog(bad, "1.2.3").len(), 1, "{bad}");
+    }
+    let text = std::fs::read_to_string(root().join("CHANGELOG.md")).expect("the changelog");
+    nothing(book::changelog(&text, env!("CARGO_PKG_VERSION")));
 }

@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weft-link", &["weft-wire", "weft-sys"]),
     ("weft-device", &["weft-wire", "weft-proto", "weft-ring", "weft-sys", "weft-link"]),
     ("weft-collective", &[]),
+    ("weft-report", &[]),
     (
         "weft",
         &[
@@ -30,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weft-sim", &["weft-wire", "weft-proto", "weft-collective"]),
     ("weft-capi", &["weft-wire", "weft-sys", "weft"]),
     ("weft-mpi", &[]),
+    ("weft-calls", &["weft-ring", "weft-sys", "weft-device"]),
     ("weft-py", &["weft-wire", "weft-sys", "weft"]),
     ("weft-ofi", &["weft-wire", "weft-proto", "weft-sys", "weft"]),
 ];
@@ -76,7 +78,8 @@ pub fn arrows(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Each manifest has the workspace's licence and lints.
+/// Each manifest has the workspace's licence and lints, and those of crates that may be published
+/// also what a registry shows of them.
 pub fn licences(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     for file in manifests(files) {
@@ -85,6 +88,12 @@ pub fn licences(files: &[File]) -> Vec<String> {
         }
         if !file.text.contains("[lints]\nworkspace = true") {
             found.push(format!("{}: `[lints] workspace = true` is missing", file.path));
+        }
+        let published = !file.text.contains("\npublish = false");
+        for key in ["readme", "keywords", "categories"].iter().filter(|_| published) {
+            if !file.text.contains(&format!("\n{key}.workspace = true")) {
+                found.push(format!("{}: `{key}.workspace = true` is missing", file.path));
+            }
         }
     }
     found
@@ -146,8 +155,13 @@ pub fn links(files: &[File], exists: impl Fn(&Path) -> bool) -> Vec<String> {
     found
 }
 
-fn targets(line: &str) -> impl Iterator<Item = &str> {
-    line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
+/// What the links in a line lead to, also those that only say where a name leads (`[a]: b.md`), but
+/// for those to items of Rust, which rustdoc checks.
+pub fn targets(line: &str) -> impl Iterator<Item = &str> {
+    let named = line.starts_with('[').then(|| line.split_once("]: ")).flatten();
+    let within = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let named = named.map(|(_, target)| target.trim()).filter(|target| !target.contains("::"));
+    within.map(|(target, _)| target).chain(named)
 }
 
 /// Paths in backticks on a page, like `crates/sys/src/ns.rs`, are there. Names with a placeholder

@@ -69,7 +69,8 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<File>) {
             if !hidden && !FOREIGN.contains(&name.as_str()) {
                 collect(root, &path, files);
             }
-        } else if kind.is_file() {
+        // In a work tree of Git's, `.git` is a file that says where the rest is.
+        } else if kind.is_file() && name != ".git" {
             let relative = path.strip_prefix(root).expect("it was found below the root");
             let relative = relative.to_string_lossy().replace('\\', "/");
             let ours = !GENERATED.contains(&relative.as_str()) && !relative.ends_with(".snap.new");

@@ -180,7 +180,7 @@ pub fn udp(t: &mut Table, site: &Site, bytes: u64, wait: bool, ms: u64) -> Resul
         socket.set_nonblocking(true).map_err(text("set non-blocking"))?;
     }
     t.begin()?;
-    let (out, into) = (vec![0u8; bytes as usize], vec![0u8; 65_536]);
+    let (out, into) = (vec![1u8; bytes as usize], vec![0u8; 65_536]);
     play(t, ms, &mut UdpWire { socket, out, into })
 }
 
@@ -248,7 +248,7 @@ pub fn tcp(t: &mut Table, site: &Site, bytes: u64, wait: bool, ms: u64) -> Resul
     }
     t.begin()?;
     let len = (bytes as usize).max(1);
-    let (out, into) = (vec![0u8; len], vec![0u8; len]);
+    let (out, into) = (vec![1u8; len], vec![0u8; len]);
     let mut wire = TcpWire { stream, out, into, got: 0 };
     let answer = play(t, ms, &mut wire);
     // The one that is done first must not close while the other still reads.

@@ -161,7 +161,7 @@ impl Patience {
 pub fn tcp(t: &mut Table, site: &Site, bytes: u64, ms: u64) -> Result<Answer, String> {
     let mut stream = tcp_stream(t, site)?;
     t.begin()?;
-    let mut message = vec![0u8; bytes.clamp(1, 1 << 30) as usize];
+    let mut message = vec![1u8; bytes.clamp(1, 1 << 30) as usize];
     let mut moved = 0u64;
     let (cpu, start) = (cpu_time_ns(), now_ns());
     let until = start + ms * NO_TIME;

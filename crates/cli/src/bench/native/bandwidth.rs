@@ -36,8 +36,9 @@ enum Memory {
 
 /// Messages before an answer, as in the OSU benchmarks.
 const WINDOW: usize = 32;
-const GO: u8 = 0;
-const LAST: u8 = 1;
+/// Not zero: see `latency.rs`.
+const GO: u8 = 1;
+const LAST: u8 = 2;
 const TAG: u64 = 2;
 const ANSWER: u64 = 3;
 

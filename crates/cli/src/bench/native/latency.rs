@@ -29,9 +29,10 @@ enum Api {
     Endpoint,
 }
 
-/// The first byte of a message: go on, or that was the last.
-const GO: u8 = 0;
-const LAST: u8 = 1;
+/// The first byte of a message: go on, or that was the last. Not zero: memory of zeros that nobody
+/// has written is one page of the kernel's over and over, which no program's data is.
+const GO: u8 = 1;
+const LAST: u8 = 2;
 const TAG: u64 = 1;
 
 /// Measures, and writes on rank 0.

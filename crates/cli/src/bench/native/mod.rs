@@ -30,7 +30,7 @@ pub use groups::{BcastArgs, GroupArgs, bcast, group};
 pub use halo::{HaloArgs, run as halo, table as halo_table};
 pub use latency::{LatencyArgs, run as lat};
 pub use logp::{LogpArgs, run as logp};
-pub use regions::{RegionArgs, get, put};
+pub use regions::{MoveArgs, RegionArgs, get, put};
 pub use register::register;
 
 /// What all of these benchmarks are told.

@@ -1,8 +1,10 @@
 //! `weft bench put` and `weft bench get`: rank 0 writes or reads a region of rank 1, which waits in
-//! a receive: one operation at a time, and in windows of 32.
+//! a receive, or computes: one operation at a time, and in windows of 32.
+
+use std::hint::black_box;
 
 use weft::endpoint::Endpoint;
-use weft::region::{HANDLE_LEN, RegionHandle};
+use weft::region::{HANDLE_LEN, Region, RegionHandle};
 use weft::remote::Rights;
 use weft_sys::clock::now_ns;
 use weft_sys::floor::cpu_time_ns;
@@ -21,6 +23,16 @@ pub struct RegionArgs {
     pub(super) sizes: Sizes,
 }
 
+/// Arguments of `weft bench put` and `get`.
+#[derive(clap::Args, Debug)]
+pub struct MoveArgs {
+    #[command(flatten)]
+    region: RegionArgs,
+    /// Rank 1 computes, and makes no call of Weft, instead of waiting in one
+    #[arg(long)]
+    busy: bool,
+}
+
 /// Operations that are under way at once, as in `weft bench bw`.
 const WINDOW: usize = 32;
 const HANDLE: u64 = 1;
@@ -37,7 +49,7 @@ enum Move {
 ///
 /// # Errors
 /// When the job or a peer fails.
-pub fn put(args: &RegionArgs) -> Result<(), CliError> {
+pub fn put(args: &MoveArgs) -> Result<(), CliError> {
     run(args, Move::Put)
 }
 
@@ -45,11 +57,12 @@ pub fn put(args: &RegionArgs) -> Result<(), CliError> {
 ///
 /// # Errors
 /// When the job or a peer fails.
-pub fn get(args: &RegionArgs) -> Result<(), CliError> {
+pub fn get(args: &MoveArgs) -> Result<(), CliError> {
     run(args, Move::Get)
 }
 
-fn run(args: &RegionArgs, what: Move) -> Result<(), CliError> {
+fn run(args: &MoveArgs, what: Move) -> Result<(), CliError> {
+    let MoveArgs { region: args, busy } = args;
     let mut rank = join(&args.common)?;
     if !takes_part(&mut rank) {
         return Ok(());
@@ -59,8 +72,12 @@ fn run(args: &RegionArgs, what: Move) -> Result<(), CliError> {
     let endpoint = Endpoint::new(context).map_err(failed)?;
     let most = args.sizes.bytes.iter().copied().max().unwrap_or(0) as usize;
     if endpoint.rank() == 1 {
-        let region = endpoint.region(most, Rights::ALL).map_err(failed)?;
+        // The last byte says that it is over.
+        let region = endpoint.region(most + 1, Rights::ALL).map_err(failed)?;
         endpoint.send(0, HANDLE, &region.handle().to_bytes()).map_err(failed)?;
+        if *busy {
+            compute_until_told(&region, most)?;
+        }
         endpoint.recv(0, END, &mut []).map_err(failed)?;
         return Ok(());
     }
@@ -69,19 +86,40 @@ fn run(args: &RegionArgs, what: Move) -> Result<(), CliError> {
     let there = RegionHandle::from_bytes(&handle).map_err(failed)?;
     let name = if what == Move::Put { "put" } else { "get" };
     for &bytes in &args.sizes.bytes {
-        let mut memory = vec![0; bytes as usize];
+        let mut memory = vec![1; bytes as usize];
         let time = repeat(args.common.ms, || match what {
             Move::Put => endpoint.put(&there, 0, &memory),
             Move::Get => endpoint.get(&there, 0, &mut memory),
         });
-        results.add(name, bytes, None, Value::TimeUs(time.map_err(failed)?), None);
+        results.add(
+            name,
+            bytes,
+            busy.then_some("busy"),
+            Value::TimeUs(time.map_err(failed)?),
+            None,
+        );
     }
+    let mode = if *busy { "busy windows" } else { "windows" };
     for &bytes in &args.sizes.bytes {
         let (rate, cpu) = windows(&endpoint, &there, what, bytes as usize, args.common.ms)?;
-        results.add(name, bytes, Some("windows"), Value::BandwidthMbS(rate), Some(cpu));
+        results.add(name, bytes, Some(mode), Value::BandwidthMbS(rate), Some(cpu));
     }
+    endpoint.put(&there, most as u64, &[1]).map_err(failed)?;
     endpoint.send(1, END, &[]).map_err(failed)?;
     results.finish();
+    Ok(())
+}
+
+/// Computes, some 100 us at a time, until the byte at `at` is set.
+fn compute_until_told(region: &Region<'_>, at: usize) -> Result<(), CliError> {
+    let mut told = [0];
+    while told == [0] {
+        let mut sum = 0u64;
+        for i in 0..100_000 {
+            sum = black_box(sum.wrapping_mul(3).wrapping_add(i));
+        }
+        region.read(at as u64, &mut told).map_err(failed)?;
+    }
     Ok(())
 }
 
@@ -93,7 +131,7 @@ fn windows(
     bytes: usize,
     ms: u64,
 ) -> Result<(f64, f64), CliError> {
-    let out = vec![0; bytes];
+    let out = vec![1; bytes];
     // Several gets into the same memory make no sense to a program.
     let mut into = vec![0; if what == Move::Get { WINDOW * bytes } else { 0 }];
     let mut window = || {

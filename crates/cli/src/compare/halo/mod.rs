@@ -6,7 +6,9 @@ mod verdict;
 use std::time::Duration;
 
 use super::contender::{Arena, Contender, Means, Plan, Reach};
+use super::html::Output;
 use super::mpi::{self, Layout, MpiRun, Task};
+use super::shown::Shown;
 use super::{Args, report, rounds};
 use crate::CliError;
 use crate::bench::crew::Crew;
@@ -80,6 +82,7 @@ pub fn label(who: &str, site: &Site) -> String {
 /// # Errors
 /// When Weft itself could not be measured, nothing has such a name, or a signal came.
 pub fn run(args: &Args, stop: &Interrupt) -> Result<(), CliError> {
+    let mut page = Output::prepare(args)?;
     let libraries = libraries(args)?;
     let (rounds, ms) = if args.quick { (2, 150) } else { (5, 400) };
     let plan = Plan {
@@ -91,7 +94,7 @@ pub fn run(args: &Args, stop: &Interrupt) -> Result<(), CliError> {
     };
     let (mut all, mut figures): (Vec<Contender>, Vec<Figure>) = (Vec::new(), Vec::new());
     let mut failed = None;
-    load::tell_of_others();
+    let before = load::tell_of_others();
     for site in &SITES {
         let contenders = contenders(args, site, &libraries, plan.ms);
         if contenders.is_empty() {
@@ -112,18 +115,24 @@ pub fn run(args: &Args, stop: &Interrupt) -> Result<(), CliError> {
         let mut arena = Arena { wide: Vec::new(), pair, here: &here, place: &place, stop };
         let outcome = rounds::run(args, &plan, &contenders, &mut arena)?;
         outcome.notes.iter().for_each(|note| eprintln!("{note}"));
+        if let Some(page) = &mut page {
+            page.note(outcome.notes);
+        }
         figures.extend(outcome.figures);
         let own = |at: &usize| matches!(contenders[*at].means, Means::Bench { .. });
         let first = outcome.failed.iter().map(|(at, _)| *at).find(own);
         failed = failed.or(first.map(|at| contenders[at].label.clone()));
         all.extend(contenders);
     }
-    load::tell_of_others();
+    let after = load::tell_of_others();
+    if let Some(page) = &mut page {
+        page.note(before.or(after));
+    }
     if figures.is_empty() {
         let why = "nothing was measured: no contender has such a name, or see above";
         return Err(CliError::Usage(why.into()));
     }
-    show(args, &all, &figures)?;
+    show(args, stop, &all, &figures, page)?;
     failed.map_or(Ok(()), |label| {
         Err(CliError::Bench(format!("{label} could not be measured: see above")))
     })
@@ -209,18 +218,26 @@ fn options(word: &str, transport: &str) -> Vec<String> {
 }
 
 /// Tables or JSON lines, and the plot.
-fn show(args: &Args, contenders: &[Contender], figures: &[Figure]) -> Result<(), CliError> {
+fn show(
+    args: &Args,
+    stop: &Interrupt,
+    contenders: &[Contender],
+    figures: &[Figure],
+    page: Option<Output>,
+) -> Result<(), CliError> {
     let verdicts = verdict::verdicts(&SITES, figures);
+    let mut shown = Shown::default();
+    shown.words("medians of steps, us; wait: the whole exchange, packing included");
+    shown.table("", halo_table(figures));
+    shown.words("\nWeft's wait divided by that of others, so below 1 Weft is faster");
+    shown.table("", verdict::table(&verdicts));
     if args.json {
         report::json(contenders, figures, &[]);
         verdicts.iter().for_each(json_line);
     } else {
-        println!("medians of steps, us; wait: the whole exchange, packing included\n");
-        halo_table(figures).print();
-        println!("\nWeft's wait divided by that of others, so below 1 Weft is faster\n");
-        verdict::table(&verdicts).print();
+        shown.print();
     }
-    super::draw(args, &verdict::pictures(&SITES, &verdicts))
+    super::draw(args, stop, &shown, &verdict::pictures(&SITES, &verdicts), page)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::mpirun::keep_directories;
 use crate::mpirun::sweep::Guard;
 
 /// The patterns that the libraries run; some are the same measurements as Weft's own.
-const PATTERNS: &str = include_str!("../../../../../examples/mpi/patterns.c");
+const PATTERNS: &str = include_str!("../../../mpi/patterns.c");
 
 /// An installed MPI library with the patterns compiled for it.
 #[derive(Clone, Debug)]
@@ -167,6 +167,7 @@ impl MpiRun {
                 Some(_) => Help::wanted(install.brand, self.collectives),
                 None => Help::Nothing,
             },
+            calls: None,
             options: Vec::new(),
             program,
             // Programs choose their processors themselves, the same way for every library.

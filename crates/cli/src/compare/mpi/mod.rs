@@ -21,8 +21,10 @@ pub use work::CROWD;
 
 use super::Args;
 use super::contender::{Contender, Means, Plan, Reach};
+use super::html::Output;
 use super::rounds::Outcome;
 use crate::CliError;
+use crate::interrupt::Interrupt;
 use crate::mpi::{Brand, Install, Preload, Provider, collectives_by_weft};
 use cells::Cell;
 use wish::Wish;
@@ -232,17 +234,23 @@ fn runs(contender: &Contender) -> impl Iterator<Item = &MpiRun> + Clone {
 ///
 /// # Errors
 /// When the plot cannot be written.
-pub fn show(args: &Args, contenders: &[Contender], outcome: &Outcome) -> Result<(), CliError> {
+pub fn show(
+    args: &Args,
+    stop: &Interrupt,
+    contenders: &[Contender],
+    outcome: &Outcome,
+    page: Option<Output>,
+) -> Result<(), CliError> {
     let cells = all_cells(contenders, outcome);
     let judged = targets::targets();
-    if args.json {
-        table::json(contenders, &outcome.figures, &judged, &cells);
-    } else {
-        table::tables(contenders, &outcome.figures, &judged, &cells);
+    let shown = table::tables(contenders, &outcome.figures, &judged, &cells);
+    match args.json {
+        true => table::json(contenders, &outcome.figures, &judged, &cells),
+        false => shown.print(),
     }
     let mut pictures = table::pictures(&cells);
     let pairs = contenders.iter().filter(|c| runs(c).all(|run| run.layout.ranks == 2));
     let pairs: Vec<&Contender> = pairs.collect();
     pictures.extend(super::curves(&pairs, &outcome.figures));
-    super::draw(args, &pictures)
+    super::draw(args, stop, &shown, &pictures, page)
 }

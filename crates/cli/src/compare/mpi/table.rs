@@ -8,6 +8,7 @@ use super::{Layout, runs};
 use crate::bench::figure::{Figure, digits, size_text};
 use crate::compare::contender::Contender;
 use crate::compare::report;
+use crate::compare::shown::Shown;
 use crate::compare::targets::Target;
 use crate::mpi::{Brand, Install};
 use crate::output::{Table, json_line};
@@ -62,29 +63,37 @@ fn name(cell: &Cell) -> String {
 }
 
 /// Everything as tables for people; what the cells come to stands last.
-pub fn tables(contenders: &[Contender], figures: &[Figure], targets: &[Target], cells: &[Cell]) {
+pub fn tables(
+    contenders: &[Contender],
+    figures: &[Figure],
+    targets: &[Target],
+    cells: &[Cell],
+) -> Shown {
+    let mut shown = Shown::default();
     let mut installs: Vec<&Install> = Vec::new();
     for run in contenders.iter().flat_map(runs) {
         if !installs.contains(&&run.install) {
             installs.push(&run.install);
         }
     }
-    installs.iter().for_each(|i| println!("{}: {}", i.brand.name(), i.title_and_place()));
-    for (title, those) in by_place(cells) {
-        println!("\n{title}");
-        of_cells(&those).print();
+    for install in installs {
+        shown.words(format!("{}: {}", install.brand.name(), install.title_and_place()));
     }
-    alone(figures, cells);
-    report::verdicts(figures, targets);
+    for (title, those) in by_place(cells) {
+        shown.table(title, of_cells(&those));
+    }
+    alone(&mut shown, figures, cells);
+    report::verdicts(&mut shown, figures, targets);
     if !cells.is_empty() {
-        println!(
+        shown.words(
             "\nWeft / own: times on Weft divided by those on the library's own transport (of \
              bandwidths, the other way\nround), so below 1 Weft is faster. slower: above 1.05 \
              times, and above 3 times where it is the p99. The mean\nis the geometric one of \
-             all medians, and \"in MPI\" that of the times that programs spend in MPI.\n"
+             all medians, and \"in MPI\" that of the times that programs spend in MPI.",
         );
-        of_summaries(&summaries(cells)).print();
+        shown.table("", of_summaries(&summaries(cells)));
     }
+    shown
 }
 
 /// The cells of each library and place, and what these are called.
@@ -151,7 +160,7 @@ fn of_cells(cells: &[&Cell]) -> Table {
 }
 
 /// Figures that stand in no cell: the other side was not asked for.
-fn alone(figures: &[Figure], cells: &[Cell]) {
+fn alone(shown: &mut Shown, figures: &[Figure], cells: &[Cell]) {
     let has_cell = |f: &&Figure| {
         let of = |cell: &Cell| {
             let sides = [super::Side::Weft, super::Side::Own];
@@ -164,13 +173,12 @@ fn alone(figures: &[Figure], cells: &[Cell]) {
     if rest.peek().is_none() {
         return;
     }
-    println!("\nwhat else was measured");
     let mut table = Table::new(["by", "bench", "what", "figure"]);
     for f in rest {
         let what = f.mode.clone().unwrap_or_else(|| size_text(f.bytes));
         table.row([f.device.clone(), f.bench.clone(), what, f.value.text()]);
     }
-    table.print();
+    shown.table("what else was measured", table);
 }
 
 /// A row for each library, place and kind.

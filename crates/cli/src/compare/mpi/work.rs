@@ -104,7 +104,7 @@ macro_rules! kernels {
     ($($name:literal)*) => {
         [$(Kernel {
             name: $name,
-            source: include_str!(concat!("../../../../../examples/mpi/programs/", $name, ".c")),
+            source: include_str!(concat!("../../../mpi/programs/", $name, ".c")),
         }),*]
     };
 }
@@ -119,8 +119,7 @@ pub const KERNELS: [Kernel; 12] = kernels![
 const QUICK_KERNELS: usize = 8;
 
 /// What all of them include: its name, and what is in it.
-pub const COMMON: (&str, &str) =
-    ("programs.h", include_str!("../../../../../examples/mpi/programs/programs.h"));
+pub const COMMON: (&str, &str) = ("programs.h", include_str!("../../../mpi/programs/programs.h"));
 
 /// The kernels measured at a place.
 pub fn kernels(place: Layout, quick: bool) -> &'static [Kernel] {

@@ -1,0 +1,1 @@
+../../ofi/src/loaded.rs

@@ -1,0 +1,1 @@
+../../ofi/src/collectives/table.rs

@@ -1,0 +1,345 @@
+//! `--profile`: a job's record is what happened in it, also when a rank is killed or a disk is
+//! full, and whatever cannot be written is said before the job starts.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use weft_tests::job::{Cluster, Job, KILL, eventually, signal};
+use weft_tests::mpi::{Mpi, Run, alone, provider};
+
+use super::{RANK, WEFT};
+
+/// A folder for a profile and for pages.
+struct Room(TempDir);
+
+impl Room {
+    fn new() -> Room {
+        Room(tempfile::Builder::new().prefix("profile").tempdir().expect("a folder"))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("profile.html")
+    }
+
+    fn option(&self) -> String {
+        format!("--profile={}", self.file().display())
+    }
+
+    fn start(&self, ranks: u32, more: &[&str], role: &[&str]) -> Job {
+        let (option, ranks) = (self.option(), ranks.to_string());
+        let mut arguments = vec!["-n", &ranks, &option];
+        arguments.extend(more);
+        arguments.extend(["--", RANK]);
+        arguments.extend(role);
+        let room = self.0.path().to_str().expect("a path");
+        Job::start(WEFT, &arguments, &[("XDG_RUNTIME_DIR", room)])
+    }
+
+    /// The record, beside the page; nothing else of the job is left.
+    fn record(&self) -> Value {
+        let text = std::fs::read_to_string(self.0.path().join("profile.html.json"));
+        let pages = std::fs::read_dir(self.0.path().join("weft-pages"));
+        assert_eq!(pages.map_or(0, Iterator::count), 0, "pages are left");
+        serde_json::from_str(&text.expect("a record")).expect("an object")
+    }
+}
+
+fn all<'a>(of: &'a Value, name: &str) -> &'a Vec<Value> {
+    of[name].as_array().unwrap_or_else(|| panic!("no {name} in {of}"))
+}
+
+fn sum(of: &[Value], name: &str) -> u64 {
+    of.iter().filter_map(|one| one[name].as_u64()).sum()
+}
+
+fn weft(arguments: &[&str], room: &Room) -> Output {
+    let mut command = Command::new(WEFT);
+    command.args(arguments).env("XDG_RUNTIME_DIR", room.0.path());
+    command.output().expect("weft")
+}
+
+#[test]
+fn messages_are_counted_by_ranks_sizes_and_ways() {
+    let room = Room::new();
+    let said = room.start(3, &[], &["talk", "4"]).ends_well();
+    assert!(said.contains("profile.html"), "{said}");
+    let run = room.record();
+    let (ranks, flows) = (all(&run, "ranks"), all(&run, "flows"));
+    assert_eq!((ranks.len(), flows.len()), (3, 6), "{run}");
+    for rank in ranks {
+        assert_eq!(rank["ended"], "well");
+        let mine: Vec<Value> =
+            flows.iter().filter(|flow| flow["from"] == rank["rank"]).cloned().collect();
+        for what in ["messages", "bytes"] {
+            let sent = sum(&mine, what);
+            assert!(sent > 0);
+            assert_eq!(sent, sum(all(rank, "sizes"), what), "{rank}");
+            assert_eq!(sent, sum(all(rank, "ways"), what), "{rank}");
+        }
+        let ways: Vec<&str> = all(rank, "ways").iter().filter_map(|w| w["name"].as_str()).collect();
+        assert_eq!(ways, ["eager shm", "rendezvous shm"]);
+        assert!(rank["cpu_ns"].as_u64() > Some(0) && rank["lasted_ns"].as_u64() > Some(0));
+    }
+    // Each rank sends each other one the same.
+    assert!(flows.iter().all(|flow| flow["bytes"] == flows[0]["bytes"]), "{run}");
+}
+
+#[test]
+fn between_nodes_each_link_has_its_part() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=2,topology=mesh") else { return };
+    let room = Room::new();
+    room.start(2, &["--lab", lab.name()], &["talk", "3"]).ends_well();
+    let run = room.record();
+    for rank in all(&run, "ranks") {
+        let links = all(rank, "links");
+        assert!(sum(links, "sent_bytes") > 0 && sum(links, "received_frames") > 0, "{rank}");
+        let ways: Vec<&str> = all(rank, "ways").iter().filter_map(|w| w["name"].as_str()).collect();
+        assert!(ways.contains(&"eager ether"), "{ways:?}");
+        assert!(rank["counts"]["frames_sent"].as_u64() > Some(0), "{rank}");
+    }
+}
+
+#[test]
+fn who_is_waited_for_is_named() {
+    let room = Room::new();
+    room.start(2, &[], &["compute", "2"]).ends_well();
+    let run = room.record();
+    let rank = &all(&run, "ranks")[0];
+    let waited = all(rank, "waited_for").iter().find(|waited| waited["rank"] == 1);
+    let ns = |of: &Value| of.as_u64().unwrap_or(0);
+    // The other computes for two seconds; that it takes longer on a loaded machine is no matter.
+    assert!(waited.is_some_and(|waited| ns(&waited["ns"]) > 1_500_000_000), "{rank}");
+    assert!(ns(&rank["late_senders"]["ns"]) > 1_500_000_000, "{rank}");
+    let longest = all(rank, "timeline").iter().max_by_key(|wait| ns(&wait["ns"])).expect("waits");
+    assert_eq!(longest["rank"], 1);
+    assert!(ns(&rank["waits_ns"]) <= ns(&rank["lasted_ns"]), "{rank}");
+}
+
+#[test]
+fn a_rank_that_is_killed_is_in_the_report_with_what_it_did_before() {
+    let room = Room::new();
+    let mut job = room.start(3, &[], &["wait"]);
+    let pids = job.pids(3);
+    (0..3).for_each(|rank| _ = job.says(&format!("@{rank} waits")));
+    // It must have been seen to wait, by itself.
+    let pages = || {
+        let top = weft(&["top", "--once", "--json", "--interval", "0.2"], &room);
+        let seen: Value = serde_json::from_slice(&top.stdout).expect("one object");
+        let ranks = all(&seen, "jobs").iter().flat_map(|job| all(job, "ranks").clone());
+        let waits = |r: &Value| r["doing"] == "waits" || r["doing"] == "sleeps";
+        ranks.filter(|r| r["pid"] == pids[2] && waits(r)).count()
+    };
+    eventually("a job that is recorded, seen by `weft top`", || pages() == 1);
+    signal(pids[2], KILL);
+    let (status, said) = job.ends();
+    assert!(!status.success() && said.contains("profile.html"), "{said}");
+    let run = room.record();
+    let killed = &all(&run, "ranks")[2];
+    assert_eq!(killed["ended"]["signal"], 9, "{run}");
+    let waited = all(killed, "waited_for");
+    assert!(waited.iter().any(|waited| waited["rank"] == 0), "{killed}");
+    // In words, on the terminal, where lines are broken anywhere, and on the page.
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = std::fs::read_to_string(room.file()).expect("a page");
+    for text in [words, page] {
+        let found =
+            ["rank 2 on ", "was ended by signal 9 (SIGKILL) after"].map(|w| text.contains(w));
+        assert_eq!(found, [true; 2], "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_said_before_the_job_starts() {
+    let room = Room::new();
+    let mark = room.0.path().join("started");
+    let touch = ["--", "touch", mark.to_str().expect("a path")];
+    let folder = room.0.path().display();
+    for file in [format!("{folder}/missing/profile.html"), folder.to_string()] {
+        for launcher in ["run", "mpirun"] {
+            let option = format!("--profile={file}");
+            let mut arguments = vec![launcher, "-n", "1", &option];
+            if launcher == "mpirun" {
+                arguments.extend(["--mpi", "mpich"]);
+            }
+            arguments.extend(touch);
+            let output = weft(&arguments, &room);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            if launcher == "mpirun" && !said.contains("--profile") {
+                println!("SKIPPED: weft mpirun --profile: {}", said.trim());
+                continue;
+            }
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains("cannot be written") && said.contains(&file), "{said}");
+        }
+    }
+    assert!(!mark.exists(), "it was started");
+    // A job that cannot start leaves no empty report.
+    let output = weft(&["run", "-n", "1", &room.option(), "--", "/no/such/program"], &room);
+    assert!(!output.status.success() && !room.file().exists());
+}
+
+/// A file system in memory of one MiB, in a mount namespace of its own: `script` runs there.
+fn on_small_disk(room: &Room, script: &str) -> Option<Output> {
+    let mount = "mount -t tmpfs -o size=1m none \"$0\" || exit 99; cd / && ";
+    let disk = room.0.path().join("disk");
+    std::fs::create_dir(&disk).expect("a folder");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--map-root-user", "sh", "-c", &format!("{mount}{script}")]);
+    let output = command.arg(&disk).env("XDG_RUNTIME_DIR", room.0.path()).output();
+    let output = output.expect("unshare");
+    if output.status.code() == Some(99)
+        || output.status.code() == Some(1) && output.stdout.is_empty()
+    {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        if why.contains("unshare") || why.contains("mount:") {
+            println!("SKIPPED: no file system can be mounted here: {}", why.trim());
+            return None;
+        }
+    }
+    Some(output)
+}
+
+#[test]
+fn a_full_disk_is_said_and_the_job_is_none_the_worse() {
+    // The report finds no room.
+    let room = Room::new();
+    let script = format!(
+        "head -c 2M /dev/zero > \"$0/all\" 2>/dev/null; \
+         '{WEFT}' run -n 2 --profile=\"$0/p.html\" -- '{RANK}' talk 1; echo \"status $?\"; \
+         ls \"$0\""
+    );
+    let Some(output) = on_small_disk(&room, &script) else { return };
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("@0 ended well") && said.contains("@1 ended well"), "{said}");
+    assert!(said.contains("writing the profile to") && said.contains("No space left"), "{said}");
+    assert!(said.contains("status 1") && !said.contains("p.html.json\n"), "{said}");
+    // The pages find none.
+    let room = Room::new();
+    let script = format!(
+        "chmod 700 \"$0\"; export XDG_RUNTIME_DIR=\"$0\"; head -c 2M /dev/zero > \"$0/all\"; \
+         '{WEFT}' run -n 2 --profile='{}' -- '{RANK}' talk 1; echo \"status $?\"",
+        room.file().display()
+    );
+    let Some(output) = on_small_disk(&room, &script) else { return };
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("@1 ended well") && said.contains("status 0"), "{said}");
+    assert!(said.contains("is not recorded"), "{said}");
+    let notes = room.record()["notes"].to_string();
+    assert!(notes.contains("left no record: 0, 1"), "{notes}");
+}
+
+#[test]
+fn hosts_hand_over_what_their_ranks_have_recorded() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=2,topology=mesh") else { return };
+    let room = Room::new();
+    let way = room.0.path().join("way");
+    let text = format!(
+        "#!/bin/sh\nhost=$1\nshift\nexec env -u WEFT_NODE XDG_RUNTIME_DIR='{}' '{WEFT}' lab exec \
+         --name '{}' $host -- \"$@\"\n",
+        room.0.path().display(),
+        lab.name()
+    );
+    weft_tests::program::script(Path::new(&way), &text);
+    let option = room.option();
+    let mut command = Command::new(WEFT);
+    command.args([
+        "run",
+        "-n",
+        "2",
+        "--hosts",
+        "node0:1,node1:1",
+        &option,
+        "--",
+        RANK,
+        "talk",
+        "2",
+    ]);
+    command.env("WEFT_SSH", &way).env("XDG_RUNTIME_DIR", room.0.path());
+    Job::of(&mut command).ends_well();
+    let run = room.record();
+    assert_eq!(all(&run, "ranks").len(), 2, "{run}");
+    assert_eq!(all(&run, "flows").len(), 2, "{run}");
+}
+
+#[test]
+fn mpi_programs_are_recorded_without_a_change() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    for mpi in Mpi::all() {
+        let sources = ["stress.c", "stress_messages.c", "stress_shared.c"];
+        let program = mpi.compile("stress", &sources, folder);
+        let room = Room::new();
+        let path = room.0.path().to_str().expect("a path");
+        let option = room.option();
+        let options = ["--provider", file.to_str().expect("text"), &option];
+        let variables = [("XDG_RUNTIME_DIR", path)];
+        let run = Run { weft: WEFT, ranks: 3, lab: None, options: &options, variables: &variables };
+        let said = run.start(&program, &["--seed", "5", "--rounds", "20"]).ends_well();
+        assert!(said.contains("stress: good") && said.contains("profile.html"), "{said}");
+        let run = room.record();
+        let (ranks, flows) = (all(&run, "ranks"), all(&run, "flows"));
+        assert_eq!(ranks.len(), 3, "{run}");
+        assert!(ranks.iter().all(|rank| rank["ended"] == "well"), "{run}");
+        // Peers have numbers of the library's own; they are told apart all the same.
+        for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+            let has = |flow: &&Value| flow["from"] == from && flow["to"] == to;
+            let flow = flows.iter().find(has).unwrap_or_else(|| panic!("{from} to {to}: {run}"));
+            assert!(flow["bytes"].as_u64() > Some(0), "{flow}");
+        }
+        let waits: u64 = sum(ranks, "waits_ns");
+        assert!(waits > 0, "{run}");
+    }
+}
+
+/// What takes ssh's place on the way to a host: as with ssh, options stand before the host, and a
+/// shell there takes the words apart. `own` is that host's directory of pages, where `shown` is the
+/// launcher's: neither sees what the other has there.
+fn way_to_another_host(room: &Room, shown: &Path, own: &Path) -> Option<PathBuf> {
+    for path in [shown, own] {
+        std::fs::create_dir(path).expect("a folder");
+    }
+    let (way, shown, own) = (room.0.path().join("way"), shown.display(), own.display());
+    let text = format!(
+        "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do shift; done\nshift\n\
+         exec unshare --mount sh -c \"mount --bind '{own}' '{shown}' && \
+         exec env -u WEFT_SSH XDG_RUNTIME_DIR='{shown}' $*\"\n"
+    );
+    weft_tests::program::script(&way, &text);
+    let tried = Command::new(&way).args(["-x", "alpha", "true"]).output().expect("a shell");
+    if !tried.status.success() {
+        let why = String::from_utf8_lossy(&tried.stderr).into_owned();
+        println!("SKIPPED: nothing can be mounted here: {}", why.trim());
+        return None;
+    }
+    Some(way)
+}
+
+#[test]
+fn hosts_of_mpi_programs_hand_over_what_their_ranks_have_recorded() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let Some(mpi) = Mpi::all().into_iter().find(|mpi| mpi.name == "mpich") else { return };
+    let sources = ["stress.c", "stress_messages.c", "stress_shared.c"];
+    let program = mpi.compile("stress", &sources, env!("CARGO_TARGET_TMPDIR"));
+    let room = Room::new();
+    let (here, there) = (room.0.path().join("here"), room.0.path().join("there"));
+    let Some(way) = way_to_another_host(&room, &here, &there) else { return };
+    let option = room.option();
+    // The launcher's own connections stay on this machine.
+    let hosts = ["--hosts", "alpha:2", "--mpi-args=-iface lo"];
+    let options = [&["--provider", file.to_str().expect("text"), &option][..], &hosts].concat();
+    let [here, way] = [&here, &way].map(|path| path.to_str().expect("text"));
+    let variables = [("XDG_RUNTIME_DIR", here), ("WEFT_SSH", way)];
+    let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &variables };
+    let said = run.start(&program, &["--seed", "5", "--rounds", "20"]).ends_well();
+    assert!(said.contains("stress: good"), "{said}");
+    let run = room.record();
+    assert_eq!((all(&run, "ranks").len(), all(&run, "flows").len()), (2, 2), "{run}");
+    assert!(!run["notes"].to_string().contains("left no record"), "{run}");
+    // The host gives up what it has handed over.
+    let left = std::fs::read_dir(there.join("weft-pages")).expect("its pages").count();
+    assert_eq!(left, 0, "pages are left");
+}
