@@ -215,11 +215,12 @@ fn waited_for(view: &View, peers: &[Option<u32>]) -> Vec<Waited> {
 }
 
 /// A rank that was killed while it waited: that wait has no end, and may be the one of interest.
+/// It counts from its beginning to the last sign of it, which may be the same moment.
 fn add_last_wait(rank: &mut Rank, view: &View, names: &BTreeMap<Name, u32>, offset: u64) {
     let waits = [layout::WAITS, layout::SLEEPS].contains(&view.word(at::DOING));
     let since = view.word(at::SINCE_NS);
     let ns = view.word(at::SHOWN_NS).saturating_sub(since);
-    if view.word(at::ENDED) == 1 || !waits || ns == 0 {
+    if view.word(at::ENDED) == 1 || !waits {
         return;
     }
     let whom = names.get(&(view.word(at::AWAITED_NODE), view.word(at::AWAITED_NONCE))).copied();
@@ -332,6 +333,25 @@ mod tests {
         let part = rank(&calls(vec![send()]), 0);
         assert!(part.calls_ns.is_none() && part.functions.is_empty(), "{part:?}");
         assert_eq!((part.began_ns, part.lasted_ns), (300, 500));
+    }
+
+    #[test]
+    fn a_wait_in_which_a_rank_was_killed_counts_though_it_had_just_begun() {
+        let waited = |ended, shown_ns| {
+            let mut words = vec![0; layout::PLAIN];
+            (words[at::MAGIC], words[at::VERSION]) = (layout::MAGIC, layout::VERSION);
+            (words[at::WORDS], words[at::PID]) = (layout::PLAIN as u64, 1);
+            (words[at::DOING], words[at::SINCE_NS]) = (layout::SLEEPS, 50);
+            (words[at::SHOWN_NS], words[at::ENDED]) = (shown_ns, ended);
+            (words[at::AWAITED_NODE], words[at::AWAITED_NONCE]) = (7, 8);
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let mut rank = Rank::default();
+            add_last_wait(&mut rank, &View::new(&bytes).unwrap(), &[((7, 8), 3)].into(), 0);
+            rank.waited_for
+        };
+        assert_eq!(waited(0, 90), [Waited { rank: Some(3), ns: 40, times: 1 }]);
+        assert_eq!(waited(0, 50), [Waited { rank: Some(3), ns: 0, times: 1 }]);
+        assert_eq!(waited(1, 90), []);
     }
 
     #[test]
