@@ -5,7 +5,10 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
+use std::io::Write;
+use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi::{fi_info, fi_log_level, fi_log_subsys, fi_provider};
 use crate::loaded::loaded;
@@ -168,6 +171,9 @@ pub enum Part {
 /// Logs through libfabric (`FI_LOG_LEVEL`). Where nobody listens there, what went wrong is told as
 /// Weft's own log lines are: users of MPI would see no more of it than an error's number.
 pub fn log(level: Level, part: Part, text: fmt::Arguments<'_>) {
+    if level == Level::Warn {
+        leave_word(&text.to_string());
+    }
     let Some(core) = core() else { return };
     // SAFETY: the provider's structure is static.
     if unsafe { (core.log_enabled)(provider(), level as _, part as _) } == 0 {
@@ -181,5 +187,23 @@ pub fn log(level: Level, part: Part, text: fmt::Arguments<'_>) {
     unsafe {
         let (name, format) = (c"weft".as_ptr(), c"%s\n".as_ptr());
         (core.log)(provider(), level as _, part as _, name, 0, format, text.as_ptr());
+    }
+}
+
+/// Files of a job's directory with what its processes have said: `weft mpirun` reads them.
+const SAID: &str = ".said";
+/// So many texts of a process are kept: what matters of a failure is said first.
+const SAID_MAX: u32 = 8;
+
+/// Leaves what went wrong where `weft mpirun` finds it. A launcher that ends a job may drop what
+/// ranks have written last: Hydra does if one of them asks it something while its helper ends.
+fn leave_word(text: &str) {
+    static SO_MANY: AtomicU32 = AtomicU32::new(0);
+    let Some(job) = std::env::var_os("WEFT_MPIRUN") else { return };
+    if SO_MANY.fetch_add(1, Ordering::Relaxed) < SAID_MAX {
+        let path = Path::new(&job).join(format!("{SAID}{}", std::process::id()));
+        // On another host than the launcher's there is no such directory.
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let _ = file.and_then(|mut file| writeln!(file, "{}", text.replace('\n', " ")));
     }
 }

@@ -29,6 +29,8 @@ pub struct Setup {
     pub own_group: bool,
     /// Whether it starts a session of its own, away from the terminal.
     pub own_session: bool,
+    /// Whether writing to what nobody reads is an error for it and does not end it.
+    pub outlives_readers: bool,
 }
 
 impl Setup {
@@ -47,6 +49,10 @@ impl Setup {
         }
         if let Some(enter) = &self.enter {
             enter.enter()?;
+        }
+        if self.outlives_readers {
+            // SAFETY: no function is installed.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         }
         // Last, because a change of rights resets it.
         if self.dies_with_parent {

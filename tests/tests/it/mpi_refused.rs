@@ -102,6 +102,20 @@ fn a_library_that_is_no_provider_and_a_bad_setting_are_named() {
     }
 }
 
+/// The ranks leave word as the provider does, and the launcher has nothing to pass on of them.
+#[test]
+fn what_a_launcher_drops_of_what_went_wrong_is_said_all_the_same() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let folder = folder("words");
+    let silent = "echo 'nothing can be opened' >\"$WEFT_MPIRUN/.said$$\"; exit 3";
+    let program = script(folder.path(), "silent", silent);
+    for mpi in Mpi::all() {
+        let output = run(&["--mpi", mpi.name, "--provider", &file.display().to_string()], &program);
+        refused(&output, &["weft mpirun: rank ", ": nothing can be opened"]);
+    }
+}
+
 #[test]
 fn nodes_whose_links_cannot_be_used_are_named() {
     let _turn = alone();

@@ -4,6 +4,7 @@
 //! are found when nothing may be left behind.
 
 use std::fs;
+use std::io::Read;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,11 @@ pub const MARK: &str = "WEFT_MPIRUN";
 
 /// Descriptors below this are left to the program; the kernel's table for so many is small.
 const HIGH: i32 = 900;
+
+/// How files with what processes have said are called, before their numbers, and how much of one is
+/// read.
+const SAID: &str = ".said";
+const SAID_BYTES_MAX: u64 = 16 * 1024;
 
 /// The directory of a job.
 #[derive(Debug)]
@@ -82,6 +88,26 @@ impl Board {
         let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let mut all: Vec<Entry> = files.filter_map(|f| read(&f.path())).collect();
         all.sort_by_key(|e| e.rank);
+        all
+    }
+}
+
+impl Board {
+    /// What went wrong in processes of this host as they have said it, by their numbers: Weft's
+    /// provider writes it here, for launchers lose some of what is on its way when a job ends.
+    pub fn said(&self) -> Vec<(u32, String)> {
+        let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let process = |name: &str| name.strip_prefix(SAID)?.parse().ok();
+        let mut all = Vec::new();
+        for file in files {
+            let Some(pid) = file.file_name().to_str().and_then(process) else { continue };
+            let mut text = Vec::new();
+            let read = fs::File::open(file.path()).map(|f| f.take(SAID_BYTES_MAX));
+            let _ = read.and_then(|mut read| read.read_to_end(&mut text));
+            let text = String::from_utf8_lossy(&text);
+            all.extend(text.lines().map(|line| (pid, line.to_string())));
+        }
+        all.sort_by_key(|(pid, _)| *pid);
         all
     }
 }
@@ -179,6 +205,11 @@ mod tests {
         let board = Board { path: path.clone() };
         let entry = |rank, pid, host: &str| Entry { rank, pid, host: host.into() };
         assert_eq!(board.entries(), [entry(2, 66, "node0"), entry(10, 77, "node1")]);
+        fs::write(path.join(".said77"), "one\ntwo \n").unwrap();
+        fs::write(path.join(".said66"), b"odd \xff").unwrap();
+        fs::write(path.join(".said"), "of nobody").unwrap();
+        let said = [(66, "odd \u{fffd}"), (77, "one"), (77, "two ")];
+        assert_eq!(board.said(), said.map(|(pid, text)| (pid, text.to_string())));
         drop(board);
         assert!(!path.exists());
     }

@@ -61,7 +61,10 @@ impl Errand {
     ) -> Result<u8, CliError> {
         let mut guard = Guard::start(&board.mark()).map_err(CliError::io("starting a guard"))?;
         command.stdin(input()?).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let setup = Setup { dies_with_parent: true, own_group: true, ..setup };
+        // Hydra writes to its helpers even as they end. Ended by that, it would take along what
+        // ranks have said last. They themselves have the signal as usual: `weft mpi-rank` restores it.
+        let setup =
+            Setup { dies_with_parent: true, own_group: true, outlives_readers: true, ..setup };
         let name = launch.install.mpiexec.display();
         let mut child = process::spawn(&mut command, setup)
             .map_err(CliError::io(format!("starting {name}")))?;
@@ -77,7 +80,7 @@ impl Errand {
         let (status, asked) = self.wait(&mut child, &mut guard, timeout, pause)?;
         outcome.interrupted = asked;
         watch.settle(&board);
-        let ranks = board.entries();
+        let (ranks, said) = (board.entries(), board.said());
         // What is left of the job is ended here, which also ends its output.
         drop(guard);
         let limit = Instant::now() + LAST_WORDS;
@@ -91,6 +94,12 @@ impl Errand {
         }
         let failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
         let first = watch.first();
+        for (pid, text) in failure.lost(said) {
+            match ranks.iter().find(|entry| entry.pid == pid) {
+                Some(entry) => say(&format!("rank {}: {text}", entry.rank)),
+                None => say(&format!("process {pid}: {text}")),
+            }
+        }
         if let Some(text) = failure.text(&ranks, first) {
             say(&text);
         }

@@ -1,5 +1,7 @@
 //! Reads in what a launcher says which process has failed, so that its rank can be named.
 
+use std::collections::BTreeSet;
+
 use weft_report::Ended;
 
 use super::board::Entry;
@@ -15,7 +17,12 @@ pub struct Failure {
     how: Option<How>,
     /// The line before, for sentences that are broken.
     before: String,
+    /// Lines that may be of Weft's provider.
+    of_weft: Vec<String>,
 }
+
+/// More lines of Weft's than these are not remembered.
+const OF_WEFT_MAX: usize = 256;
 
 /// How a process ended: in words, as an exit status, and for the record of a run.
 type How = (String, u8, Ended);
@@ -23,6 +30,9 @@ type How = (String, u8, Ended);
 impl Failure {
     /// Takes note of a line of output.
     pub fn read(&mut self, line: &str) {
+        if line.to_ascii_lowercase().contains("weft") && self.of_weft.len() < OF_WEFT_MAX {
+            self.of_weft.push(line.to_string());
+        }
         let number_after = |text: &str, word: &str| {
             let rest = text.split_once(word)?.1.trim_start();
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -59,6 +69,14 @@ impl Failure {
         }
         self.before.clear();
         self.before.push_str(line);
+    }
+
+    /// Of what processes have `said`, what did not come through, each text once.
+    pub fn lost(&self, mut said: Vec<(u32, String)>) -> Vec<(u32, String)> {
+        said.retain(|(_, text)| !self.of_weft.iter().any(|line| line.contains(text.trim())));
+        let mut seen = BTreeSet::new();
+        said.retain(|(_, text)| seen.insert(text.clone()));
+        said
     }
 
     /// The exit status that belongs to it, where it is known how the rank ended; `first` as for
@@ -192,6 +210,15 @@ mod tests {
         let said = failure.text(&board(), board().get(2)).unwrap();
         assert!(said.starts_with("rank 2 (process 102 on node2) has ended"), "{said}");
         assert_eq!(failure.status(None), None);
+    }
+
+    #[test]
+    fn what_came_through_is_not_said_again() {
+        let mut failure = Failure::default();
+        failure.read("2026-11-30T14:22:30Z ERROR weft_fi::core: no link can be opened");
+        let said = [(5, "no link can be opened"), (6, "no key"), (7, "no key")];
+        let lost = failure.lost(said.map(|(pid, text)| (pid, text.to_string())).into());
+        assert_eq!(lost, [(6, "no key".to_string())]);
     }
 
     #[test]

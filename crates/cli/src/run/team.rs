@@ -315,7 +315,7 @@ fn start(program: &Program, post: Post) -> io::Result<Member> {
         inherit: vec![theirs],
         dies_with_parent: true,
         own_group: true,
-        own_session: false,
+        ..Setup::default()
     };
     let mut child = process::spawn(&mut command, setup)?;
     // The command holds our copy of the rank's end: without it gone, its end would not be seen.
