@@ -169,14 +169,21 @@ fn show(
 }
 
 /// What Weft shows beyond latency and bandwidth, in a full comparison: within a node, and between.
-const ALONE: [(u32, &str); 5] = [
+const ALONE: [(u32, &str); 7] = [
     (2, "bw --bytes 1M --memory weft"),
+    (2, "put --bytes 8,1M"),
+    (2, "put --bytes 1M --borrowed"),
     (TOKEN_RANKS, TOKEN),
     (2, "idle"),
     (2, "barrier --work 0"),
     (CROWD, "barrier --work 0"),
 ];
-const ONE_WAY: [(u32, &str); 2] = [(2, "rate --bytes 64"), (2, "barrier --work 0")];
+const ONE_WAY: [(u32, &str); 4] = [
+    (2, "rate --bytes 64"),
+    (2, "barrier --work 0"),
+    (2, "put --bytes 1M"),
+    (2, "put --bytes 1M --busy"),
+];
 
 /// Ranks of the barrier that shows what waiting costs where ranks outnumber processors.
 const CROWD: u32 = mpi::CROWD.ranks;
@@ -229,7 +236,8 @@ fn contenders(args: &Args, plan: &Plan, lab: bool) -> Vec<Contender> {
     let (within, between) = (Reach::Within, Reach::Between);
     let full = !args.quick;
     if full || !lab {
-        add("floors within", within, Means::Floors(vec![Op::CacheLine, Op::CrossMemory(1 << 20)]));
+        let memory = vec![Op::CacheLine, Op::CrossMemory(1 << 20), Op::Copy(1 << 20)];
+        add("floors within", within, Means::Floors(memory));
         add("weft shm", within, weft("shm", &[], if full { &ALONE } else { &[] }));
     }
     if full {

@@ -74,7 +74,7 @@ const ETHER_1M: Key = key("bw", "weft ether", M);
 pub fn targets(mtu: u64) -> Vec<Target> {
     use Bound::{Alone, AtLeast, AtMost, CpuAtMost, OneWayNs};
     let floor = |device, bytes| key("floor", device, bytes);
-    vec![
+    let mut all = vec![
         target("shm 8 B RTT", SHM_8, AtMost(2.2), floor("cache-line", 8)),
         target("shm 4 KiB RTT", key("lat", "weft shm", 4096), AtMost(0.35), openmpi("lat", 4096)),
         target("shm 1 MiB window, ordinary memory", SHM_1M, AtLeast(1.0), openmpi("bw", M)),
@@ -131,6 +131,43 @@ pub fn targets(mtu: u64) -> Vec<Target> {
             "frames of ordered 1 KiB, 7 receivers / 1",
             ("group", Some("frames"), 1 << 10),
             AtMost(1.18),
+        ),
+    ];
+    all.extend(puts());
+    all
+}
+
+/// Remote memory: beside what memory itself does, and beside messages.
+fn puts() -> [Target; 5] {
+    let of = |device, mode, bytes| in_mode(key("put", device, bytes), mode);
+    let floor = |device, bytes| key("floor", device, bytes);
+    let copy = || floor("memcpy", M);
+    let windows = || of("weft ether", "windows", M);
+    [
+        target(
+            "put 8 B, there and back, shm",
+            of("weft shm", "there and back", 8),
+            Bound::AtMost(3.0),
+            floor("cache-line", 8),
+        ),
+        target(
+            "put 1 MiB, shm, memory that is lent",
+            of("weft shm", "borrowed windows", M),
+            Bound::AtLeast(0.6),
+            copy(),
+        ),
+        target(
+            "put 1 MiB, shm, Weft's memory",
+            of("weft shm", "windows", M),
+            Bound::AtLeast(0.95),
+            copy(),
+        ),
+        target("put 1 MiB window, Ethernet", windows(), Bound::AtLeast(1.0), ETHER_1M),
+        target(
+            "put 1 MiB window, Ethernet, to one that computes",
+            of("weft ether", "busy windows", M),
+            Bound::AtLeast(0.9),
+            windows(),
         ),
     ]
 }
