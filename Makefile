@@ -22,7 +22,7 @@ test: ## format, lints, all tests, models, documentation: some 11 minutes on 2 c
 
 test-mpi: ## MPI programs on Weft, the long form: stress, mpi4py's tests, deaths and cables
 	@scripts/setup.sh test mpi test-mpi package
-	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-calls -p weft-capi
+	@scripts/build-mpi.sh
 	@scripts/test-mpi.sh
 
 test-nic: ## Weft over the drivers of network cards, in machines that QEMU plays: some 6 minutes

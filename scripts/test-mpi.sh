@@ -113,7 +113,6 @@ million() (
 # nodes, which takes root rights; without these it is within the node only.
 soak() {
     local lab= status
-    cargo build --quiet --release -p weft-tests --bin test-rank || return 1
     if [ "$(id -u)" -eq 0 ]; then
         lab=weft-soak-$$
         "$weft" lab up --name "$lab" >/dev/null || return 1
@@ -558,10 +557,12 @@ done
 finish
 
 # The crates as they would be published. (Whether what they are made of builds is known: it is here.)
+# The command is installed as the tests have it, for which there is less to build.
 crates() {
     cargo package --quiet --workspace --exclude weft-tests --exclude weft-examples \
         --exclude weft-fuzz --no-verify --allow-dirty --target-dir "$out/crates" &&
-        cargo install --quiet --locked --no-track --force --path crates/cli --root "$out/crates" &&
+        cargo install --quiet --debug --locked --no-track --force --path crates/cli \
+            --root "$out/crates" &&
         [ "$("$out/crates/bin/weft" --version)" = "$("$weft" --version)" ]
 }
 step "crates" crates
