@@ -61,6 +61,33 @@ fn an_adapter_that_is_pulled_out_and_put_back_is_used_again() {
     stops(job);
 }
 
+/// Neither end sees it: the port is taken out of its switch.
+#[test]
+fn a_cable_that_falls_silent_is_left_and_what_it_lost_comes_by_the_other() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=2,links=2") else { return };
+    let arguments = ["-n", "2", "--lab", lab.name(), "--", RANK, "among", "2"];
+    let mut job = Job::start(WEFT, &arguments, &[LONGER]);
+    job.grows("@0 got ", 50);
+    for port in ["p0-0", "p0-1"] {
+        let show = || Command::new("ip").args(["-j", "link", "show", port]).output();
+        let output = lab.switch().run(show).expect("the `ip` program");
+        let all: Value = serde_json::from_slice(&output.stdout).expect("what `ip` shows");
+        let bridge = all[0]["master"].as_str().expect("the port's switch");
+        run_in(&lab.switch(), "ip", &["link", "set", port, "nomaster"]);
+        job.grows("@0 got ", 50);
+        run_in(&lab.switch(), "ip", &["link", "set", port, "master", bridge]);
+        job.grows("@0 got ", 50);
+    }
+    job.order("stop");
+    let sent = job.number("@0 all from 1: ");
+    assert_eq!(job.number("@1 all from 0: "), sent);
+    for rank in 0..2 {
+        let gap = job.number(&format!("@{rank} longest gap "));
+        println!("the longest that rank {rank} waited for a message: {gap} ms");
+        job.says(&format!("@{rank} complete"));
+    }
+}
+
 #[test]
 fn a_cable_that_is_put_in_while_a_job_runs_is_used() {
     let Some(lab) = Cluster::new(WEFT, "nodes=2,topology=mesh") else { return };
