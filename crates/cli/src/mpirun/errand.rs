@@ -62,7 +62,7 @@ impl Errand {
         let mut guard = Guard::start(&board.mark()).map_err(CliError::io("starting a guard"))?;
         command.stdin(input()?).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Hydra writes to its helpers even as they end. Ended by that, it would take along what
-        // ranks have said last. They themselves have the signal as usual: `weft mpi-rank` restores it.
+        // ranks have said last. They have the signal as usual: `weft mpi-rank` restores it.
         let setup =
             Setup { dies_with_parent: true, own_group: true, outlives_readers: true, ..setup };
         let name = launch.install.mpiexec.display();
