@@ -1,7 +1,7 @@
 //! `--profile`: a job's record is what happened in it, also when a rank is killed or a disk is
 //! full, and whatever cannot be written is said before the job starts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -234,33 +234,16 @@ fn a_full_disk_is_said_and_the_job_is_none_the_worse() {
 fn hosts_hand_over_what_their_ranks_have_recorded() {
     let Some(lab) = Cluster::new(WEFT, "nodes=2,topology=mesh") else { return };
     let room = Room::new();
-    let way = room.0.path().join("way");
-    let text = format!(
-        "#!/bin/sh\nhost=$1\nshift\nexec env -u WEFT_NODE XDG_RUNTIME_DIR='{}' '{WEFT}' lab exec \
-         --name '{}' $host -- \"$@\"\n",
-        room.0.path().display(),
-        lab.name()
-    );
-    weft_tests::program::script(Path::new(&way), &text);
+    let enter = format!("'{WEFT}' lab exec --name '{}' $host --", lab.name());
+    let Some(hosts) = OtherHosts::new(&room, &enter, "node0") else { return };
     let option = room.option();
     let mut command = Command::new(WEFT);
-    command.args([
-        "run",
-        "-n",
-        "2",
-        "--hosts",
-        "node0:1,node1:1",
-        &option,
-        "--",
-        RANK,
-        "talk",
-        "2",
-    ]);
-    command.env("WEFT_SSH", &way).env("XDG_RUNTIME_DIR", room.0.path());
+    command.args(["run", "-n", "2", "--hosts", "node0:1,node1:1", &option, "--"]);
+    command.args([RANK, "talk", "2"]).envs(hosts.variables());
     Job::of(&mut command).ends_well();
     let run = room.record();
-    assert_eq!(all(&run, "ranks").len(), 2, "{run}");
-    assert_eq!(all(&run, "flows").len(), 2, "{run}");
+    assert_eq!((all(&run, "ranks").len(), all(&run, "flows").len()), (2, 2), "{run}");
+    hosts.have_given_up_their_pages(&["node0", "node1"]);
 }
 
 #[test]
@@ -294,27 +277,58 @@ fn mpi_programs_are_recorded_without_a_change() {
     }
 }
 
-/// What takes ssh's place on the way to a host: as with ssh, options stand before the host, and a
-/// shell there takes the words apart. `own` is that host's directory of pages, where `shown` is the
-/// launcher's: neither sees what the other has there.
-fn way_to_another_host(room: &Room, shown: &Path, own: &Path) -> Option<PathBuf> {
-    for path in [shown, own] {
-        std::fs::create_dir(path).expect("a folder");
+/// Hosts with directories of pages of their own, though all are this machine: neither they nor the
+/// launcher see what another one has there.
+struct OtherHosts {
+    /// What takes ssh's place on the way to them.
+    way: PathBuf,
+    /// The launcher's directory, and the one with those of the hosts by name.
+    here: PathBuf,
+    there: PathBuf,
+}
+
+impl OtherHosts {
+    /// As with ssh, options stand before the host, and a shell there takes the words apart. `enter`
+    /// leads to `$host`, `first` is one of them.
+    fn new(room: &Room, enter: &str, first: &str) -> Option<OtherHosts> {
+        let [way, here, there] = ["way", "here", "there"].map(|name| room.0.path().join(name));
+        for path in [&here, &there] {
+            std::fs::create_dir(path).expect("a folder");
+        }
+        // Where the launcher's directory is, each host sees its own.
+        let text = format!(
+            "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do shift; done\nhost=$1\nshift\n\
+             own='{there}'/$host\nmkdir -p \"$own\"\nexec env -u WEFT_SSH -u WEFT_NODE \
+             {enter} unshare --mount sh -c \"mount --bind '$own' '{here}' && exec $*\"\n",
+            there = there.display(),
+            here = here.display(),
+        );
+        weft_tests::program::script(&way, &text);
+        let hosts = OtherHosts { way, here, there };
+        let mut trial = Command::new(&hosts.way);
+        let tried = trial.args(["-x", first, "true"]).output().expect("a shell");
+        if !tried.status.success() {
+            let why = String::from_utf8_lossy(&tried.stderr).into_owned();
+            println!("SKIPPED: nothing can be mounted here: {}", why.trim());
+            return None;
+        }
+        Some(hosts)
     }
-    let (way, shown, own) = (room.0.path().join("way"), shown.display(), own.display());
-    let text = format!(
-        "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do shift; done\nshift\n\
-         exec unshare --mount sh -c \"mount --bind '{own}' '{shown}' && \
-         exec env -u WEFT_SSH XDG_RUNTIME_DIR='{shown}' $*\"\n"
-    );
-    weft_tests::program::script(&way, &text);
-    let tried = Command::new(&way).args(["-x", "alpha", "true"]).output().expect("a shell");
-    if !tried.status.success() {
-        let why = String::from_utf8_lossy(&tried.stderr).into_owned();
-        println!("SKIPPED: nothing can be mounted here: {}", why.trim());
-        return None;
+
+    /// For the launcher. The hosts have the same, and see their own directory there.
+    fn variables(&self) -> [(&str, &str); 2] {
+        let [here, way] = [&self.here, &self.way].map(|path| path.to_str().expect("text"));
+        [("XDG_RUNTIME_DIR", here), ("WEFT_SSH", way)]
     }
-    Some(way)
+
+    /// Neither they nor the launcher have pages any more.
+    fn have_given_up_their_pages(&self, names: &[&str]) {
+        let hosts = names.iter().map(|name| self.there.join(name));
+        for host in hosts.chain([self.here.clone()]) {
+            let pages = std::fs::read_dir(host.join("weft-pages"));
+            assert_eq!(pages.map_or(0, Iterator::count), 0, "pages are left in {host:?}");
+        }
+    }
 }
 
 #[test]
@@ -325,21 +339,17 @@ fn hosts_of_mpi_programs_hand_over_what_their_ranks_have_recorded() {
     let sources = ["stress.c", "stress_messages.c", "stress_shared.c"];
     let program = mpi.compile("stress", &sources, env!("CARGO_TARGET_TMPDIR"));
     let room = Room::new();
-    let (here, there) = (room.0.path().join("here"), room.0.path().join("there"));
-    let Some(way) = way_to_another_host(&room, &here, &there) else { return };
+    let Some(other) = OtherHosts::new(&room, "", "alpha") else { return };
     let option = room.option();
     // The launcher's own connections stay on this machine.
     let hosts = ["--hosts", "alpha:2", "--mpi-args=-iface lo"];
     let options = [&["--provider", file.to_str().expect("text"), &option][..], &hosts].concat();
-    let [here, way] = [&here, &way].map(|path| path.to_str().expect("text"));
-    let variables = [("XDG_RUNTIME_DIR", here), ("WEFT_SSH", way)];
+    let variables = other.variables();
     let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &variables };
     let said = run.start(&program, &["--seed", "5", "--rounds", "20"]).ends_well();
     assert!(said.contains("stress: good"), "{said}");
     let run = room.record();
     assert_eq!((all(&run, "ranks").len(), all(&run, "flows").len()), (2, 2), "{run}");
     assert!(!run["notes"].to_string().contains("left no record"), "{run}");
-    // The host gives up what it has handed over.
-    let left = std::fs::read_dir(there.join("weft-pages")).expect("its pages").count();
-    assert_eq!(left, 0, "pages are left");
+    other.have_given_up_their_pages(&["alpha"]);
 }
