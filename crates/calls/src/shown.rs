@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(status, 0);
         let read = calls::directory(&folder);
         std::fs::remove_dir_all(&folder).unwrap();
-        let [Calls { pid, lasted_ns, functions, .. }] = &read[..] else { panic!("{read:?}") };
+        let [Ok(Calls { pid, lasted_ns, functions, .. })] = &read[..] else { panic!("{read:?}") };
         assert_eq!(*pid, u64::from(std::process::id()));
         let found = functions.iter().find(|function| function.name == NAMES[7]).unwrap();
         assert!(found.calls == 3 && found.ns <= *lasted_ns, "{found:?} in {lasted_ns}");

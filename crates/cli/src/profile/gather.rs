@@ -75,17 +75,20 @@ pub fn run(left: &Left, began: SystemTime, lasted_ns: u64, outcome: &Outcome) ->
 
 /// Says which pages another Weft has made. Of which ranks they are cannot be told.
 fn note_unread(run: &mut Run, left: &Left) {
-    for (version, pages) in &left.of_another {
-        let why = NoPage::Version(*version);
-        let each = match pages {
-            1 => "a record of this job is left out".to_string(),
-            n => format!("each of {n} records of this job is left out"),
-        };
-        run.notes.push(format!(
-            "{each}: {why}. Have all ranks use the Weft that starts them: install one version on \
-             all hosts, and build programs with it"
-        ));
-    }
+    let mut note = |one: &str, many: &str, all: &BTreeMap<NoPage, usize>| {
+        run.notes.extend(all.iter().map(|(why, pages)| {
+            let each = match pages {
+                1 => format!("a {one} of this job is left out"),
+                n => format!("each of {n} {many} of this job is left out"),
+            };
+            format!(
+                "{each}: {why}. Have all ranks use the Weft that starts them: install one version \
+                 on all hosts, and build programs with it"
+            )
+        }));
+    };
+    note("record", "records", &left.of_another);
+    note("count of MPI calls", "counts of MPI calls", &left.calls_of_another);
 }
 
 /// Says which ranks left nothing.
@@ -356,18 +359,28 @@ mod tests {
 
     #[test]
     fn records_of_another_weft_are_named_and_not_taken_for_ranks_without_one() {
-        let notes = |of_another: &[(u64, usize)], size| {
-            let left = Left { of_another: of_another.iter().copied().collect(), ..Left::default() };
+        let another = |versions: &[(u64, usize)]| {
+            let why = |made| NoPage::Version { made, read: 1 };
+            versions.iter().map(|(made, pages)| (why(*made), *pages)).collect()
+        };
+        let notes = |of_another: &[(u64, usize)], calls: &[(u64, usize)], size| {
+            let (of_another, calls_of_another) = (another(of_another), another(calls));
+            let left = Left { of_another, calls_of_another, ..Left::default() };
             let outcome = Outcome { size, ..Outcome::default() };
             run(&left, UNIX_EPOCH, 1, &outcome).notes
         };
-        let said = notes(&[(77, 2), (78, 1)], 2);
+        let said = notes(&[(77, 2), (78, 1)], &[], 2);
         assert!(said[0].starts_with("each of 2 records") && said[0].contains("version 77"));
         assert!(said[1].starts_with("a record") && said[1].contains("version 78"), "{said:?}");
         assert!(said[2].contains("no record: 0, 1. Theirs may be among"), "{said:?}");
         assert_eq!(said.len(), 3);
-        let said = notes(&[], 1);
+        let said = notes(&[], &[], 1);
         assert!(said.len() == 1 && said[0].contains("did not open Weft"), "{said:?}");
-        assert_eq!(notes(&[], 0), Vec::<String>::new());
+        assert_eq!(notes(&[], &[], 0), Vec::<String>::new());
+        let said = notes(&[], &[(79, 2)], 1);
+        assert!(said[0].starts_with("each of 2 counts of MPI calls"), "{said:?}");
+        assert!(said[0].contains("version 79"), "{said:?}");
+        // They are no records: what ranks left none has another reason.
+        assert!(said.len() == 2 && said[1].contains("did not open Weft"), "{said:?}");
     }
 }

@@ -31,37 +31,50 @@ pub struct Left {
     pub pages: Vec<View>,
     /// What the processes have called of MPI that have these endpoints.
     pub calls: BTreeMap<Name, Calls>,
-    /// How many pages another Weft has made, by the version of its pages: they cannot be read.
-    pub of_another: BTreeMap<u64, usize>,
+    /// How many pages of endpoints another Weft has made, by why they cannot be read.
+    pub of_another: BTreeMap<NoPage, usize>,
+    /// The same of pages of calls.
+    pub calls_of_another: BTreeMap<NoPage, usize>,
+}
+
+/// Those of `found` that are pages, and how many another Weft has made. What is none is passed
+/// over.
+fn sorted<P>(found: Vec<Result<P, NoPage>>) -> (Vec<P>, BTreeMap<NoPage, usize>) {
+    let (mut pages, mut of_another) = (Vec::new(), BTreeMap::new());
+    for page in found {
+        match page {
+            Ok(page) => pages.push(page),
+            Err(why @ NoPage::Version { .. }) => *of_another.entry(why).or_default() += 1,
+            Err(NoPage::Foreign) => {}
+        }
+    }
+    (pages, of_another)
 }
 
 impl Left {
     /// Of one host, where numbers of processes tell them apart.
-    fn of(found: impl Iterator<Item = Result<View, NoPage>>, calls: Vec<Calls>) -> Left {
-        let (mut pages, mut of_another) = (Vec::new(), BTreeMap::new());
-        for page in found {
-            match page {
-                Ok(page) => pages.push(page),
-                Err(NoPage::Version(version)) => *of_another.entry(version).or_default() += 1,
-                Err(NoPage::Foreign) => {}
-            }
-        }
+    fn of(found: Vec<Result<View, NoPage>>, calls: Vec<Result<Calls, NoPage>>) -> Left {
+        let (pages, of_another) = sorted(found);
+        let (calls, calls_of_another) = sorted(calls);
         let by_process = calls.into_iter().map(|calls| ((calls.pid, calls.started), calls));
         let by_process: BTreeMap<_, _> = by_process.collect();
         let of = |page: &View| {
             let calls = by_process.get(&(page.word(at::PID), page.word(at::STARTED)))?;
             Some((name(page), calls.clone()))
         };
-        Left { calls: pages.iter().filter_map(of).collect(), pages, of_another }
+        let calls = pages.iter().filter_map(of).collect();
+        Left { pages, calls, of_another, calls_of_another }
     }
 
     /// Adds what those of another host have left.
     pub fn add(&mut self, mut other: Left) {
         self.pages.append(&mut other.pages);
         self.calls.append(&mut other.calls);
-        for (version, pages) in other.of_another {
-            *self.of_another.entry(version).or_default() += pages;
-        }
+        let add = |to: &mut BTreeMap<NoPage, usize>, more: BTreeMap<NoPage, usize>| {
+            more.into_iter().for_each(|(why, pages)| *to.entry(why).or_default() += pages);
+        };
+        add(&mut self.of_another, other.of_another);
+        add(&mut self.calls_of_another, other.calls_of_another);
     }
 }
 
@@ -73,7 +86,7 @@ pub fn name(page: &View) -> Name {
 /// The pages in a directory. What is none is passed over.
 pub fn of_directory(path: &Path) -> Left {
     let found = read::directory(path).into_iter().map(|found| found.view);
-    Left::of(found, calls::directory(path))
+    Left::of(found.collect(), calls::directory(path))
 }
 
 /// The pages that a host has in its directory of that name, which it gives up.
@@ -115,10 +128,10 @@ fn taken_apart(bytes: &[u8]) -> Option<Left> {
             return None;
         }
         found.push(View::new(&after[..len]));
-        calls.extend(Calls::new(&after[..len]));
+        calls.push(Calls::new(&after[..len]));
         rest = &after[len..];
     }
-    rest.is_empty().then(|| Left::of(found.into_iter(), calls))
+    rest.is_empty().then(|| Left::of(found, calls))
 }
 
 /// Arguments of `weft profile-pages`, which a launcher starts on other hosts.
@@ -195,34 +208,48 @@ mod tests {
         taken_apart(&said).unwrap()
     }
 
+    /// A page of calls that lasted so long.
+    fn called(process: u64, ns: u64) -> Vec<u64> {
+        let mut words = vec![0; calls::words(1)];
+        let len = words.len() as u64;
+        let head = [calls::MAGIC, calls::VERSION, len, process, 5, 0, ns];
+        words[..head.len()].copy_from_slice(&head);
+        words
+    }
+
     #[test]
     fn pages_of_another_weft_are_counted_here_and_on_other_hosts() {
-        let mut other = page(7, (1, 1));
-        other[at::VERSION] = 77;
+        let (mut other, mut other_calls) = (page(7, (1, 1)), called(7, 70));
+        (other[at::VERSION], other_calls[at::VERSION]) = (77, 78);
         let folder = std::env::temp_dir().join(format!("weft-left-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        let files = [("a", bytes(&other)), ("b", bytes(&page(8, (1, 2)))), ("c", vec![255; 99])];
+        let files = [
+            ("a", bytes(&other)),
+            ("b", bytes(&page(8, (1, 2)))),
+            ("c", vec![255; 99]),
+            ("d", bytes(&other_calls)),
+        ];
         for (name, bytes) in files {
             fs::write(folder.join(name), bytes).unwrap();
         }
         let mut left = of_directory(&folder);
         fs::remove_dir_all(&folder).unwrap();
-        assert_eq!((left.pages.len(), &left.of_another), (1, &BTreeMap::from([(77, 1)])));
-        left.add(host(&[other.clone(), page(9, (2, 1)), vec![0; 3], other]));
-        assert_eq!((left.pages.len(), &left.of_another), (2, &BTreeMap::from([(77, 3)])));
+        let counted = |left: &Left, pages, others, calls| {
+            let another = NoPage::Version { made: 77, read: VERSION };
+            let other_calls = NoPage::Version { made: 78, read: calls::VERSION };
+            assert_eq!((left.pages.len(), &left.of_another), (pages, &[(another, others)].into()));
+            assert_eq!(left.calls_of_another, [(other_calls, calls)].into());
+        };
+        counted(&left, 1, 1, 1);
+        left.add(host(&[other.clone(), other_calls, page(9, (2, 1)), vec![0; 3], other]));
+        counted(&left, 2, 3, 2);
+        assert!(left.calls.is_empty());
     }
 
     #[test]
     fn calls_belong_to_the_endpoints_of_their_process_on_their_host() {
-        let calls = |process: u64, ns: u64| {
-            let mut words = vec![0; calls::words(1)];
-            let len = words.len() as u64;
-            let head = [calls::MAGIC, calls::VERSION, len, process, 5, 0, ns];
-            words[..head.len()].copy_from_slice(&head);
-            words
-        };
-        let mut left = host(&[page(7, (1, 1)), calls(7, 70), page(7, (1, 2)), page(8, (1, 3))]);
-        left.add(host(&[calls(7, 71), calls(8, 81), page(7, (2, 1))]));
+        let mut left = host(&[page(7, (1, 1)), called(7, 70), page(7, (1, 2)), page(8, (1, 3))]);
+        left.add(host(&[called(7, 71), called(8, 81), page(7, (2, 1))]));
         let found: Vec<_> = left.calls.iter().map(|(name, c)| (*name, c.lasted_ns)).collect();
         assert_eq!(found, [((1, 1), 70), ((1, 2), 70), ((2, 1), 71)]);
         assert_eq!(left.pages.len(), 4);

@@ -114,7 +114,7 @@ pub fn look(hosts: Option<&mut Hosts>) -> Sample {
 fn foreign(found: &[Found]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for found in found {
-        if let Err(why @ layout::NoPage::Version(_)) = &found.view {
+        if let Err(why @ layout::NoPage::Version { .. }) = &found.view {
             notes.push(format!("a process of user {} shows a page, but {why}", found.uid));
         }
     }

@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::layout::text;
+use super::layout::{NoPage, check, text};
 use super::read;
 
 /// The first word of such a page.
@@ -85,17 +85,18 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Of the bytes of a page; `None` if they are none of this version.
-    pub fn new(bytes: &[u8]) -> Option<Calls> {
+    /// Of the bytes of a page.
+    ///
+    /// # Errors
+    /// When they are none of this version.
+    pub fn new(bytes: &[u8]) -> Result<Calls, NoPage> {
         let word = |chunk: &[u8]| u64::from_ne_bytes(chunk.try_into().unwrap_or_default());
         let most = words(FUNCTIONS_MAX) + 1;
         let words: Vec<u64> = bytes.chunks_exact(8).take(most).map(word).collect();
+        check(&words, MAGIC, VERSION)?;
         let whole = words.len() >= at::TABLE && words.len() < most;
-        if !whole
-            || (words[at::MAGIC], words[at::VERSION]) != (MAGIC, VERSION)
-            || words[at::WORDS] != words.len() as u64
-        {
-            return None;
+        if !whole || words[at::WORDS] != words.len() as u64 {
+            return Err(NoPage::Foreign);
         }
         let function = |words: &[u64]| Function {
             name: text(&words[..NAME_WORDS]),
@@ -103,7 +104,7 @@ impl Calls {
             ns: words[NAME_WORDS + 1],
         };
         let all = words[at::TABLE..].chunks_exact(FUNCTION_WORDS);
-        Some(Calls {
+        Ok(Calls {
             pid: words[at::PID],
             started: words[at::STARTED],
             began_unix_ns: words[at::BEGAN_UNIX_NS],
@@ -113,11 +114,11 @@ impl Calls {
     }
 }
 
-/// All such pages in a directory. What is none is passed over.
-pub fn directory(path: &Path) -> Vec<Calls> {
+/// All files in a directory: such a page each, or why it is none.
+pub fn directory(path: &Path) -> Vec<Result<Calls, NoPage>> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let bytes = entries.filter_map(|entry| read::bytes(&entry.path()).ok().flatten());
-    bytes.filter_map(|bytes| Calls::new(&bytes)).collect()
+    bytes.map(|bytes| Calls::new(&bytes)).collect()
 }
 
 #[cfg(test)]
@@ -155,17 +156,17 @@ mod tests {
     fn what_is_no_such_page_is_none() {
         let whole = bytes(&page());
         for bad in [&[][..], b"weftcall", &whole[..whole.len() - 8], &whole[..at::TABLE * 8]] {
-            assert_eq!(Calls::new(bad), None);
+            assert_eq!(Calls::new(bad), Err(NoPage::Foreign));
         }
-        for at in [at::MAGIC, at::VERSION, at::WORDS] {
+        let another = NoPage::Version { made: VERSION + 1, read: VERSION };
+        let bad =
+            [(at::MAGIC, NoPage::Foreign), (at::VERSION, another), (at::WORDS, NoPage::Foreign)];
+        for (at, why) in bad {
             let mut other = page();
             other[at] += 1;
-            assert_eq!(Calls::new(&bytes(&other)), None);
+            assert_eq!(Calls::new(&bytes(&other)), Err(why));
         }
-        assert_eq!(
-            super::super::layout::View::new(&whole),
-            Err(super::super::layout::NoPage::Foreign)
-        );
+        assert_eq!(super::super::layout::View::new(&whole), Err(NoPage::Foreign));
     }
 
     #[test]
@@ -176,7 +177,7 @@ mod tests {
             words[at::WORDS] = words.len() as u64;
             let most = words.len() - 3;
             changes.iter().for_each(|(at, value)| words[3 + usize::from(*at) % most] = *value);
-            if let Some(read) = Calls::new(&bytes(&words)) {
+            if let Ok(read) = Calls::new(&bytes(&words)) {
                 assert!(read.functions.len() <= FUNCTIONS_MAX);
                 assert!(!read.functions.iter().any(|function| function.name.contains('\u{1b}')));
             }

@@ -154,14 +154,19 @@ pub fn words(peers: usize, waits: usize) -> usize {
 }
 
 /// Why bytes are no page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
 pub enum NoPage {
     /// They do not begin as one does, or are too few or too many.
     #[error("it is no page of Weft's")]
     Foreign,
     /// Another Weft has made it.
-    #[error("it was made by another Weft, with pages of version {0}; this one reads {VERSION}")]
-    Version(u64),
+    #[error("it was made by another Weft, with pages of version {made}; this one reads {read}")]
+    Version {
+        /// The version that it has.
+        made: u64,
+        /// The one of such pages that is read here.
+        read: u64,
+    },
 }
 
 /// A text in words, as [`View::text`] shows it.
@@ -170,6 +175,15 @@ pub fn text(words: &[u64]) -> String {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(&bytes[..end]);
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Whether words begin as a page of a kind does, of the version that is read here.
+pub(super) fn check(words: &[u64], magic: u64, read: u64) -> Result<(), NoPage> {
+    match (words.get(at::MAGIC), words.get(at::VERSION)) {
+        (Some(kind), Some(version)) if *kind == magic && *version == read => Ok(()),
+        (Some(kind), Some(made)) if *kind == magic => Err(NoPage::Version { made: *made, read }),
+        _ => Err(NoPage::Foreign),
+    }
 }
 
 /// A copy of a page.
@@ -186,12 +200,7 @@ impl View {
     pub fn new(bytes: &[u8]) -> Result<View, NoPage> {
         let word = |chunk: &[u8]| u64::from_ne_bytes(chunk.try_into().unwrap_or_default());
         let words: Vec<u64> = bytes.chunks_exact(8).take(MOST + 1).map(word).collect();
-        if words.first() != Some(&MAGIC) || words.len() < 2 {
-            return Err(NoPage::Foreign);
-        }
-        if words[at::VERSION] != VERSION {
-            return Err(NoPage::Version(words[at::VERSION]));
-        }
+        check(&words, MAGIC, VERSION)?;
         let whole = words.len() >= PLAIN && words.len() <= MOST;
         if !whole || words[at::WORDS] != words.len() as u64 {
             return Err(NoPage::Foreign);
@@ -278,7 +287,7 @@ mod tests {
         let mut other = page(PLAIN);
         other[1] = 7;
         let why = View::new(&bytes(&other)).unwrap_err();
-        assert_eq!(why, NoPage::Version(7));
+        assert_eq!(why, NoPage::Version { made: 7, read: VERSION });
         assert!(why.to_string().contains("version 7"));
         let mut short = page(PLAIN);
         short.pop();
