@@ -150,6 +150,32 @@ fn a_host_that_does_not_answer_is_named() {
     }
 }
 
+/// The hosts were looked at, which takes the same way; then the launcher takes it, and fails.
+#[test]
+fn a_way_that_fails_at_the_launch_is_named() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    let folder = folder("way");
+    let way = "host=$1; shift; case \"$*\" in *mpi-check*) exec \"$@\" ;; esac; exit 255";
+    let way = script(folder.path(), "way", way).display().to_string();
+    for mpi in Mpi::all() {
+        // Numbers, for launchers ask name servers for names.
+        let run = Run {
+            weft: WEFT,
+            ranks: 2,
+            lab: None,
+            options: &["--provider", &file.display().to_string(), "--hosts", "127.0.0.9:2"],
+            variables: &[("WEFT_SSH", &way)],
+        };
+        let mut output = run.output(&steps(&mpi), &["5"]);
+        // Some launchers say there what they have to say.
+        let told = String::from_utf8_lossy(&std::mem::take(&mut output.stdout)).into_owned();
+        assert!(!told.contains("begun"), "{}: {told}", mpi.name);
+        let words = ["the way to the host 127.0.0.9 has ended with status 255", &way, "WEFT_SSH"];
+        refused(&output, &words);
+    }
+}
+
 #[test]
 fn nodes_without_a_cable_are_named() {
     let _turn = alone();

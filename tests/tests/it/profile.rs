@@ -288,8 +288,8 @@ struct OtherHosts {
 }
 
 impl OtherHosts {
-    /// As with ssh, options stand before the host, and a shell there takes the words apart. `enter`
-    /// leads to `$host`, `first` is one of them.
+    /// The way takes a host and no options; as with ssh, a shell there takes the words apart.
+    /// `enter` leads to `$host`, `first` is one of them.
     fn new(room: &Room, enter: &str, first: &str) -> Option<OtherHosts> {
         let [way, here, there] = ["way", "here", "there"].map(|name| room.0.path().join(name));
         for path in [&here, &there] {
@@ -297,7 +297,7 @@ impl OtherHosts {
         }
         // Where the launcher's directory is, each host sees its own.
         let text = format!(
-            "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do shift; done\nhost=$1\nshift\n\
+            "#!/bin/sh\nhost=$1\nshift\n\
              own='{there}'/$host\nmkdir -p \"$own\"\nexec env -u WEFT_SSH -u WEFT_NODE \
              {enter} unshare --mount sh -c \"mount --bind '$own' '{here}' && exec $*\"\n",
             there = there.display(),
@@ -306,7 +306,7 @@ impl OtherHosts {
         weft_tests::program::script(&way, &text);
         let hosts = OtherHosts { way, here, there };
         let mut trial = Command::new(&hosts.way);
-        let tried = trial.args(["-x", first, "true"]).output().expect("a shell");
+        let tried = trial.args([first, "true"]).output().expect("a shell");
         if !tried.status.success() {
             let why = String::from_utf8_lossy(&tried.stderr).into_owned();
             println!("SKIPPED: nothing can be mounted here: {}", why.trim());

@@ -29,12 +29,12 @@ pub enum Hosts<'a> {
     Here,
     /// On the nodes of a lab: how many ranks on each.
     Lab(&'a Lab, Vec<u32>),
-    /// On hosts reached by ssh, or what `agent` names instead: their names and how many ranks.
+    /// On hosts reached by ssh, or by `way` instead: their names and how many ranks.
     Remote {
         /// Names and ranks.
         hosts: Vec<(String, u32)>,
-        /// The program that leads there.
-        agent: Option<String>,
+        /// The words that stand before a host to run there what follows.
+        way: Option<String>,
     },
 }
 
@@ -114,10 +114,11 @@ impl Launch<'_> {
                 self.enter_lab(&mut command, lab, ranks)?;
                 setup.enter = Some(lab.enter(0)?);
             }
-            Hosts::Remote { hosts, agent } => {
+            Hosts::Remote { hosts, way } => {
                 self.place(&mut command, hosts.iter().map(|(name, ranks)| (name.clone(), *ranks)));
-                if let Some(agent) = agent {
-                    command.args(self.agent_option()).arg(agent);
+                if let Some(way) = way {
+                    Launcher::to_hosts(way)?.stand_in(&mut command, self.agent_option());
+                    self.lead_everywhere(&mut command, hosts.len());
                 }
             }
         }
@@ -242,7 +243,7 @@ impl Launch<'_> {
 
     fn enter_lab(&self, command: &mut Command, lab: &Lab, ranks: &[u32]) -> Result<(), CliError> {
         let ways = ways(lab)?;
-        let launcher = Launcher::new(&lab.record().name, &ways)?;
+        let launcher = Launcher::to_nodes(&lab.record().name, &ways)?;
         let used = ways.iter().zip(ranks).filter(|(_, n)| **n > 0);
         launcher.stand_in(command, self.agent_option());
         self.place(command, used.map(|(way, n)| (way.ip.to_string(), *n)));
@@ -256,10 +257,7 @@ impl Launch<'_> {
                 if let Some((interface, _)) = lab.management(0).or(lab.towards(0, 1)) {
                     command.args(["-iface", &interface]);
                 }
-                if self.install.brand == Brand::Intel {
-                    // All nodes by node 0, which the stand-in for ssh brings them to.
-                    command.env("I_MPI_HYDRA_BRANCH_COUNT", lab.nodes().max(2).to_string());
-                }
+                self.lead_everywhere(command, lab.nodes() as usize);
             }
             Brand::OpenMpi => {
                 // The nodes of a lab share cores. With a session for each, Linux would share them
@@ -271,6 +269,22 @@ impl Launch<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Has the launcher itself reach all hosts, however many: the stand-in for ssh is on this one.
+    fn lead_everywhere(&self, command: &mut Command, hosts: usize) {
+        match (self.install.brand, self.install.version.0 >= 5) {
+            (Brand::Mpich, _) => {}
+            (Brand::Intel, _) => {
+                command.env("I_MPI_HYDRA_BRANCH_COUNT", hosts.max(2).to_string());
+            }
+            (Brand::OpenMpi, true) => {
+                command.args(["--prtemca", "plm_ssh_no_tree_spawn", "1"]);
+            }
+            (Brand::OpenMpi, false) => {
+                command.args(["--mca", "plm_rsh_no_tree_spawn", "1"]);
+            }
+        }
     }
 
     /// How a launcher is told what to start instead of ssh.
@@ -385,7 +399,7 @@ mod tests {
             let found = command.get_envs().find(|(n, _)| *n == name)?.1?;
             Some(found.to_string_lossy().into_owned())
         };
-        let there = || Hosts::Remote { hosts: vec![("alpha".into(), 2)], agent: None };
+        let there = || Hosts::Remote { hosts: vec![("alpha".into(), 2)], way: None };
         for brand in Brand::ALL {
             let (here, away) = (command(brand, Hosts::Here, &[]), command(brand, there(), &[]));
             assert_eq!(value(&here, "HYDRA_LAUNCHER").as_deref(), Some("fork"));

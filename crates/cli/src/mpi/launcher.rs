@@ -1,4 +1,5 @@
-//! A stand-in for ssh that brings launchers of MPI onto the nodes of a lab.
+//! Stand-ins for ssh: they bring launchers of MPI onto the nodes of a lab, and to other hosts by
+//! what `WEFT_SSH` names.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -13,7 +14,7 @@ use crate::cache::kept;
 /// address of a node, its name, and the address that node 0 has towards it: a launcher that tells
 /// its helpers only one address of its own tells each of them the right one that way. (Intel's also
 /// tells them its own interface, whose name is another one there.)
-const SCRIPT: &str = r#"#!/bin/sh
+const TO_NODES: &str = r#"#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1; shift
 line=$*
@@ -29,7 +30,19 @@ echo "$0: no node of the lab is called $host" >&2
 exit 1
 "#;
 
-/// The script, and the lab it is for.
+/// Called in the same way. What leads to the host gets no options that are meant for ssh, as from
+/// `weft run`. A way that fails is written down, for MPICH's launcher does not say to which host it
+/// was to lead.
+const TO_HOSTS: &str = r#"#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+$HOSTS_WAY "$@" && exit
+status=$?
+echo "the way to the host $1 has ended with status $status: \`$HOSTS_WAY $1 COMMAND\` must run" \
+    "COMMAND there, as ssh does (WEFT_SSH says what leads there)" >>"$WEFT_MPIRUN/.ways"
+exit $status
+"#;
+
+/// A script, and what it is told.
 #[derive(Debug)]
 pub struct Launcher {
     script: PathBuf,
@@ -50,10 +63,7 @@ impl Launcher {
     ///
     /// # Errors
     /// When the script cannot be kept in the cache.
-    pub fn new(lab: &str, ways: &[Way]) -> Result<Launcher, CliError> {
-        let script = kept("launch", SCRIPT, |path| {
-            fs::write(path, SCRIPT).map_err(CliError::io(format!("write {}", path.display())))
-        })?;
+    pub fn to_nodes(lab: &str, ways: &[Way]) -> Result<Launcher, CliError> {
         let weft = std::env::current_exe().map_err(CliError::io("find this program's file"))?;
         let hosts: Vec<String> = ways
             .iter()
@@ -66,7 +76,16 @@ impl Launcher {
             ("LAB_HUB", ways.first().map_or(String::new(), |w| w.ip.to_string())),
             ("LAB_HOSTS", hosts.join(" ")),
         ];
-        Ok(Launcher { script, environment })
+        Ok(Launcher { script: script(TO_NODES)?, environment })
+    }
+
+    /// For other hosts: `way` stands before the host.
+    ///
+    /// # Errors
+    /// As for [`Launcher::to_nodes`].
+    pub fn to_hosts(way: &str) -> Result<Launcher, CliError> {
+        let environment = vec![("HOSTS_WAY", way.to_string())];
+        Ok(Launcher { script: script(TO_HOSTS)?, environment })
     }
 
     /// Tells a launcher of MPI to use it: by `option`, in place of ssh.
@@ -74,4 +93,10 @@ impl Launcher {
         command.args(option).arg(&self.script);
         command.envs(self.environment.iter().map(|(name, value)| (*name, value)));
     }
+}
+
+fn script(text: &str) -> Result<PathBuf, CliError> {
+    kept("launch", text, |path| {
+        fs::write(path, text).map_err(CliError::io(format!("write {}", path.display())))
+    })
 }

@@ -26,6 +26,10 @@ const HIGH: i32 = 900;
 const SAID: &str = ".said";
 const SAID_BYTES_MAX: u64 = 16 * 1024;
 
+/// What has gone wrong on the way to hosts, a line for each, as the stand-in for ssh writes it
+/// (`launcher.rs` of `mpi`).
+const WAYS: &str = ".ways";
+
 /// The directory of a job.
 #[derive(Debug)]
 pub struct Board {
@@ -101,15 +105,24 @@ impl Board {
         let mut all = Vec::new();
         for file in files {
             let Some(pid) = file.file_name().to_str().and_then(process) else { continue };
-            let mut text = Vec::new();
-            let read = fs::File::open(file.path()).map(|f| f.take(SAID_BYTES_MAX));
-            let _ = read.and_then(|mut read| read.read_to_end(&mut text));
-            let text = String::from_utf8_lossy(&text);
-            all.extend(text.lines().map(|line| (pid, line.to_string())));
+            all.extend(text(&file.path()).lines().map(|line| (pid, line.to_string())));
         }
         all.sort_by_key(|(pid, _)| *pid);
         all
     }
+
+    /// Which way to a host failed first, and what to do: others may have failed for that only.
+    pub fn lost_way(&self) -> Option<String> {
+        text(&self.path.join(WAYS)).lines().next().map(String::from)
+    }
+}
+
+/// The beginning of a file; nothing of one that cannot be read.
+fn text(file: &Path) -> String {
+    let mut text = Vec::new();
+    let read = fs::File::open(file).map(|f| f.take(SAID_BYTES_MAX));
+    let _ = read.and_then(|mut read| read.read_to_end(&mut text));
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 impl Drop for Board {

@@ -80,7 +80,7 @@ impl Errand {
         let (status, asked) = self.wait(&mut child, &mut guard, timeout, pause)?;
         outcome.interrupted = asked;
         watch.settle(&board);
-        let (ranks, said) = (board.entries(), board.said());
+        let (ranks, said, lost_way) = (board.entries(), board.said(), board.lost_way());
         // What is left of the job is ended here, which also ends its output.
         drop(guard);
         let limit = Instant::now() + LAST_WORDS;
@@ -100,7 +100,9 @@ impl Errand {
                 None => say(&format!("process {pid}: {text}")),
             }
         }
-        if let Some(text) = failure.text(&ranks, first) {
+        // When a rank has failed, what the launcher has on its host may fail as well.
+        let lost_way = lost_way.filter(|_| !failure.is_of_a_rank());
+        if let Some(text) = failure.text(&ranks, first).or(lost_way) {
             say(&text);
         }
         outcome.ends.extend(failure.ended(&ranks, first));

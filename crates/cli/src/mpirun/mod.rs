@@ -28,7 +28,7 @@ use crate::mpi::{
     collectives_by_weft, variables,
 };
 use crate::profile::{Outcome, Profile};
-use crate::run::{Host, Map, hosts, open_lab_as, places, random_digits, seconds, way_to};
+use crate::run::{Host, Map, hosts, open_lab_as, places, random_digits, seconds, way, way_to};
 use board::Board;
 use errand::Errand;
 
@@ -326,8 +326,9 @@ impl Stage {
             Stage::Here => Hosts::Here,
             Stage::Lab(lab, counts) => Hosts::Lab(lab, counts.clone()),
             Stage::Remote(hosts) => {
-                let agent = weft::env::text("WEFT_SSH");
-                Hosts::Remote { hosts: hosts.clone(), agent }
+                // Where ssh itself leads, launchers know how to use it.
+                let way = weft::env::text("WEFT_SSH").map(|_| way().join(" "));
+                Hosts::Remote { hosts: hosts.clone(), way }
             }
         }
     }

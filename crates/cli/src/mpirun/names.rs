@@ -79,6 +79,11 @@ impl Failure {
         said
     }
 
+    /// Whether the launcher has told of a rank that failed.
+    pub fn is_of_a_rank(&self) -> bool {
+        self.rank.is_some() || !self.processes.is_empty()
+    }
+
     /// The exit status that belongs to it, where it is known how the rank ended; `first` as for
     /// [`Failure::text`].
     pub fn status(&self, first: Option<&Entry>) -> Option<u8> {

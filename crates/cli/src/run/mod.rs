@@ -40,7 +40,7 @@ use team::{Post, Program, Team};
 pub use error::RunError;
 pub(crate) use place::{Host, Map, hosts, places};
 pub(crate) use team::ending;
-pub(crate) use way::{answer_limit, leader, silent, way_to, weft_on};
+pub(crate) use way::{answer_limit, leader, silent, way, way_to, weft_on};
 
 /// The devices that a program can be told to use.
 const DEVICES: [&str; 4] = ["composite", "shm", "ether", "loopback"];

@@ -30,9 +30,16 @@ pub(crate) fn leader() -> String {
     weft::env::text("WEFT_SSH").unwrap_or_else(|| "ssh".to_string())
 }
 
+/// The words that stand before a host, and then a command line, to run that there.
+pub(crate) fn way() -> Vec<String> {
+    words(&leader())
+}
+
 /// The words of a command line that bring a program to a host.
 pub(crate) fn way_to(host: &str) -> Vec<String> {
-    words(&leader(), host)
+    let mut words = way();
+    words.push(host.to_string());
+    words
 }
 
 /// The beginning of a command line that starts this program on a host: its own words are to be
@@ -51,7 +58,7 @@ pub(crate) fn weft_on(host: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-fn words(leader: &str, host: &str) -> Vec<String> {
+fn words(leader: &str) -> Vec<String> {
     let mut words: Vec<String> = leader.split_whitespace().map(String::from).collect();
     if words.is_empty() {
         words.push("ssh".to_string());
@@ -63,7 +70,6 @@ fn words(leader: &str, host: &str) -> Vec<String> {
         words.push("-T".to_string());
         words.extend(options.iter().flat_map(|o| ["-o".to_string(), (*o).to_string()]));
     }
-    words.push(host.to_string());
     words
 }
 
@@ -80,9 +86,9 @@ mod tests {
         assert!(["ssh", "/usr/bin/ssh", "./ssh"].into_iter().all(is_ssh));
         assert!(!["", "/", "ssh-agent", "/opt/ssh/rsh"].into_iter().any(is_ssh));
         for leader in ["ssh -p 22", "/usr/bin/ssh", " "] {
-            let words = words(leader, "alpha").join(" ");
-            assert!(words.contains(" -o BatchMode=yes ") && words.ends_with(" alpha"), "{words}");
+            let words = words(leader).join(" ");
+            assert!(words.contains(" -o BatchMode=yes "), "{words}");
         }
-        assert_eq!(words("rsh -n", "alpha"), ["rsh", "-n", "alpha"]);
+        assert_eq!(words("rsh -n"), ["rsh", "-n"]);
     }
 }
