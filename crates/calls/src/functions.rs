@@ -1,7 +1,8 @@
 //! The functions of MPI that are counted, under the names by which C finds them: all that
 //! communicate or wait. What only asks, builds datatypes or keeps attributes costs little, and is
 //! not here. Nor is what takes counts of any size (`MPI_Send_c`): Open MPI has none of these, and
-//! programs that look for them at run time (mpi4py) must not find them here.
+//! programs that look for them at run time (mpi4py, by weak symbols) must find none: one file
+//! cannot have them for some libraries and not for others.
 
 use std::ffi::{c_int, c_void};
 

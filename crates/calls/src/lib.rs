@@ -15,9 +15,10 @@
 //! | `loaded` | the shared objects of the process, by the file that the provider has as well |
 //!
 //! MPICH's and Intel MPI's bindings for Fortran call C's functions by these names, so their
-//! programs are counted as well. Open MPI's, and of `use mpi_f08` some of the others', call the
-//! profiling names (`PMPI_*`), which are not here. As they call `PMPI_Init` as well, the launcher
-//! sees that calls are missing, and says nothing of them.
+//! programs are counted as well, those of `use mpi_f08` in part: what has a buffer (`MPI_Send`)
+//! goes by C's names, all else (`MPI_Init`, `MPI_Wait`) by the profiling names (`PMPI_*`), which
+//! are not here. Open MPI's bindings call these only. Where `MPI_Init` was not counted, the
+//! launcher sees that calls are missing, and says nothing of them.
 #![allow(clippy::too_many_arguments, reason = "MPI's functions have as many")]
 
 mod count;
