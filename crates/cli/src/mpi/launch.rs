@@ -321,20 +321,25 @@ fn ways(lab: &Lab) -> Result<Vec<Way>, CliError> {
 mod tests {
     use super::*;
 
-    fn command(brand: Brand, hosts: Hosts<'_>, options: &[&str]) -> Command {
-        let install = Install::of(brand, (5, 0, 3), "mpiexec");
-        let launch = Launch {
-            install: &install,
+    fn launch<'a>(install: &'a Install, hosts: Hosts<'a>) -> Launch<'a> {
+        Launch {
+            install,
             hosts,
             ranks: 10_000,
             variables: Vec::new(),
             preload: None,
             help: Help::Nothing,
             calls: None,
-            options: options.iter().map(OsString::from).collect(),
+            options: Vec::new(),
             program: vec!["program".into()],
             bind: true,
-        };
+        }
+    }
+
+    fn command(brand: Brand, hosts: Hosts<'_>, options: &[&str]) -> Command {
+        let install = Install::of(brand, (5, 0, 3), "mpiexec");
+        let mut launch = launch(&install, hosts);
+        launch.options = options.iter().map(OsString::from).collect();
         launch.command().ok().unwrap().0
     }
 
@@ -364,18 +369,9 @@ mod tests {
         let preload = Preload { file: "mpi.so".into(), value: "mpi.so".into() };
         let preloaded = |brand, help, preload: Option<&Preload>, calls: Option<&str>| {
             let install = Install::of(brand, (5, 0, 3), "mpiexec");
-            let launch = Launch {
-                install: &install,
-                hosts: Hosts::Here,
-                ranks: 2,
-                variables: Vec::new(),
-                preload: preload.cloned(),
-                help,
-                calls: calls.map(String::from),
-                options: Vec::new(),
-                program: vec!["program".into()],
-                bind: true,
-            };
+            let mut launch = launch(&install, Hosts::Here);
+            (launch.preload, launch.help) = (preload.cloned(), help);
+            launch.calls = calls.map(String::from);
             launch.preloaded()
         };
         let with = |others: &str| match others {
@@ -391,6 +387,24 @@ mod tests {
             let none = preloaded(brand, Help::Nothing, Some(&preload), None);
             assert_eq!(none, (brand == Brand::Mpich).then(|| before.clone()));
         }
+    }
+
+    #[test]
+    fn no_helper_leads_to_others_by_a_stand_in_that_is_here_only() {
+        let told = |brand, version| {
+            let install = Install::of(brand, version, "mpiexec");
+            let hosts = Hosts::Remote { hosts: Vec::new(), way: None };
+            let mut command = Command::new("mpiexec");
+            launch(&install, hosts).lead_everywhere(&mut command, 40);
+            let args = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            let value = |value: Option<&std::ffi::OsStr>| value.unwrap_or_default().to_owned();
+            let values = command.get_envs().map(|(_, v)| value(v).to_string_lossy().into_owned());
+            args.chain(values).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(told(Brand::Mpich, (5, 0, 2)), "");
+        assert_eq!(told(Brand::Intel, (2021, 17, 0)), "40");
+        assert_eq!(told(Brand::OpenMpi, (5, 0, 3)), "--prtemca plm_ssh_no_tree_spawn 1");
+        assert_eq!(told(Brand::OpenMpi, (4, 1, 4)), "--mca plm_rsh_no_tree_spawn 1");
     }
 
     #[test]
