@@ -347,6 +347,7 @@ impl World {
             to_nonce: me().nonce,
             to_port: me().port,
             hops: messages as u8,
+            last_resort: bytes % 2 == 1,
             from: liar(),
         };
         let mut frame = [0; HELLO_LEN];

@@ -56,6 +56,9 @@ pub struct LinkInfo {
     pub kind: LinkKind,
     /// The network interface it uses; empty where it uses any.
     pub interface: String,
+    /// Whether that is one to be used only where nothing else reaches
+    /// ([`Interface::last_resort`](weft_sys::net::Interface::last_resort)).
+    pub last_resort: bool,
     /// Where this end can be reached.
     pub addr: LinkAddr,
     /// Where a frame for everyone on the segment goes; `None` where the link cannot do that.

@@ -61,6 +61,7 @@ impl MemoryHub {
             name: format!("memory:{port}"),
             kind: LinkKind::Memory,
             interface: format!("hub{}", self.number),
+            last_resort: false,
             addr: LinkAddr::Port(port),
             everyone: Some(LinkAddr::Port(EVERYONE)),
             mtu: self.mtu,

@@ -116,9 +116,9 @@ pub fn open_link(
 
 /// The interfaces that are there and admitted.
 fn listed(options: &LinkOptions) -> std::io::Result<Vec<Interface>> {
-    let mut interfaces = net::interfaces()?;
-    interfaces.retain(|i| options.filter.admits(i));
-    Ok(interfaces)
+    let interfaces = net::interfaces()?;
+    let admitted = options.filter.admitted(&interfaces);
+    Ok(admitted.into_iter().cloned().collect())
 }
 
 /// The admitted interfaces, once each that is up has an address that is ready, or the time for

@@ -92,6 +92,7 @@ impl PacketLink {
             name: format!("packet:{}", interface.name),
             kind: LinkKind::Packet,
             interface: name(),
+            last_resort: interface.last_resort().is_some(),
             addr: LinkAddr::Mac(mac),
             everyone: Some(LinkAddr::Mac(EVERYONE)),
             mtu,

@@ -42,6 +42,9 @@ pub struct LinkSpec {
     /// Which wire it uses: links with the same number share one (two links of one interface), so
     /// that bulk over both at once gains nothing.
     pub medium: u32,
+    /// Whether it is to carry something only to whom nothing else reaches, however fast it is: a
+    /// radio, a bridge, a tunnel. One end of a path suffices: it tells the other.
+    pub last_resort: bool,
 }
 
 impl Default for LinkSpec {
@@ -64,6 +67,7 @@ impl Default for LinkSpec {
             wire_bytes_per_s: u64::MAX,
             integrity: true,
             medium: 0,
+            last_resort: false,
         }
     }
 }
@@ -81,7 +85,8 @@ pub struct PathState {
     pub small: bool,
     /// Whether it carries a part of what is large.
     pub bulk: bool,
-    /// Whether it carries nothing while there is another: it is far longer, or loses too much.
+    /// Whether it carries nothing while there is another: it is a last resort, far longer, or loses
+    /// too much.
     pub spare: bool,
     /// Its shortest round trip of late, ns; zero: not known.
     pub rtt_ns: u64,
@@ -265,8 +270,9 @@ pub enum Cause {
     #[error(
         "it answered none of {hellos} hellos within {waited_ms} ms on {links} link(s){hint}: is it \
          running, do both nodes admit an interface of the same segment (`weft links` shows which; \
-         networks of tunnels and containers only if WEFT_INTERFACES names them), does a firewall \
-         drop Weft's frames, may the nodes between hand them on where no cable leads there?",
+         networks of tunnels and containers only if WEFT_INTERFACES names them or nothing else is \
+         up), does a firewall drop Weft's frames, may the nodes between hand them on where no \
+         cable leads there?",
         hint = if *other_key { ", but a process with another job key was heard there" } else { "" }
     )]
     NoAnswer {

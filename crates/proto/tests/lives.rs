@@ -423,6 +423,7 @@ fn hello(versions: (u8, u8), nonce: u64) -> Hello {
         to_nonce: address(0).nonce,
         to_port: address(0).port,
         hops: 0,
+        last_resort: false,
         from,
     }
 }

@@ -69,6 +69,11 @@ fn address(node: usize) -> Address {
 impl Graph {
     /// `count` nodes, and segments between them.
     fn new(count: usize, segments: &[&[usize]]) -> Graph {
+        Graph::with_last_resorts(count, segments, &[])
+    }
+
+    /// The same, and some of the segments are a last resort.
+    fn with_last_resorts(count: usize, segments: &[&[usize]], last: &[usize]) -> Graph {
         let mut links = vec![0; count];
         let mut next = |node: usize| {
             links[node] += 1;
@@ -76,6 +81,7 @@ impl Graph {
         };
         let cables: Vec<Vec<End>> =
             segments.iter().map(|s| s.iter().map(|&node| next(node)).collect()).collect();
+        let is_last = |end: End| last.iter().any(|&segment| cables[segment].contains(&end));
         let engine = |node: usize| {
             let mut engine = Engine::new(Config::default(), address(node), KEY, 1);
             for link in 0..links[node] {
@@ -83,6 +89,7 @@ impl Graph {
                     addr: LinkAddr::Mac(mac((node, link))),
                     everyone: Some(LinkAddr::Mac(EVERYONE)),
                     medium: link as u32,
+                    last_resort: is_last((node, link)),
                     ..LinkSpec::default()
                 });
             }
@@ -288,6 +295,35 @@ fn small_messages_to_a_neighbour_take_the_cable_and_not_the_way_round() {
     }
     // But for a word now and then whether the way round still works.
     assert!(graph.relayed < relayed + 10);
+}
+
+#[test]
+fn a_way_over_cables_is_preferred_to_a_direct_last_resort() {
+    let mut graph = Graph::with_last_resorts(3, &[&[0, 1], &[1, 2], &[0, 2]], &[2]);
+    assert!(graph.all_pairs(500));
+    graph.run(1_000, |_| false);
+    let mut tag = 0;
+    // Which carry what is small from one end to the other, and how many nodes are between.
+    let mut small = |graph: &mut Graph| {
+        let before = graph.relayed;
+        for _ in 0..50 {
+            tag += 1;
+            graph.send(0, 2, tag);
+            assert!(graph.run(10_000, |g| g.got[2].contains(&(0, tag))));
+        }
+        let paths = graph.engines[0].paths(PeerId(2));
+        let hops: Vec<u8> = paths.iter().filter(|p| p.small).map(|p| p.hops).collect();
+        (hops, graph.relayed - before)
+    };
+    let (hops, relayed) = small(&mut graph);
+    assert!(hops == [1] && relayed >= 50, "{hops:?}, {relayed} frames handed on");
+    graph.cut[1] = true;
+    graph.run(1_000, |_| false);
+    let (hops, relayed) = small(&mut graph);
+    assert!(hops == [0] && relayed < 20, "{hops:?}, {relayed} frames handed on");
+    graph.cut[1] = false;
+    assert!(graph.run(10_000, |g| g.engines[0].paths(PeerId(2)).iter().any(|p| p.spare)));
+    assert_eq!(small(&mut graph).0, [1]);
 }
 
 #[test]

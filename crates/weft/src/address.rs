@@ -29,7 +29,7 @@ pub fn own(port: u16) -> Result<Address, Error> {
     let filter = net::InterfaceFilter::from_env().unwrap_or_default();
     let interfaces = net::interfaces().unwrap_or_default();
     let mut ipv4 = 0;
-    for ip in interfaces.iter().filter(|i| filter.admits(i)).flat_map(|i| &i.addresses) {
+    for ip in filter.admitted(&interfaces).into_iter().flat_map(|i| &i.addresses) {
         match ip.addr {
             IpAddr::V4(v4) if ipv4 < 2 && v4 != Ipv4Addr::UNSPECIFIED => {
                 address.ipv4[ipv4] = v4;

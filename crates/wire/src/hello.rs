@@ -29,7 +29,8 @@ const DOMAIN: u64 = 0x4845_4c4c_4f00;
 /// | 32..40 | its nonce |
 /// | 40..42 | its port |
 /// | 42 | nodes between, as far as the sender knows |
-/// | 43..48 | zero |
+/// | 43 | 1 if the sender's link is a last resort |
+/// | 44..48 | zero |
 /// | 48..112 | the sender's [`Address`] |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
@@ -55,6 +56,8 @@ pub struct Hello {
     pub to_port: u16,
     /// Nodes between the two, as far as the sender knows.
     pub hops: u8,
+    /// Whether the sender's link is one to be used only where nothing else reaches.
+    pub last_resort: bool,
     /// Who says hello.
     pub from: Address,
 }
@@ -79,6 +82,7 @@ impl Hello {
         put(b, 32, self.to_nonce.to_le_bytes());
         put(b, 40, self.to_port.to_le_bytes());
         b[42] = self.hops;
+        b[43] = u8::from(self.last_resort);
         put(b, 48, self.from.encode());
         let header = Header {
             kind: FrameKind::Hello,
@@ -118,6 +122,7 @@ impl Hello {
             to_nonce: u64_at(b, 32),
             to_port: u16_at(b, 40),
             hops: b[42],
+            last_resort: b[43] != 0,
             from: Address::decode(&b[48..48 + ADDRESS_LEN]).map_err(|_| bad)?,
         };
         if hello.index >= INDEX_MAX || hello.versions.0 > hello.versions.1 {
@@ -150,6 +155,7 @@ mod tests {
             to_nonce: 6,
             to_port: 7,
             hops: 2,
+            last_resort: true,
             from: Address::new(1, 2, 3, 4, "host"),
         }
     }

@@ -91,6 +91,7 @@ pub(super) fn hello(
         to_nonce,
         to_port,
         hops: 0,
+        last_resort: false,
         from,
     };
     let mut frame = vec![0; HELLO_LEN];
@@ -191,6 +192,7 @@ fn greet(link: &mut MemoryLink, versions: (u8, u8), to: &Address, from: &Address
         to_nonce: to.nonce,
         to_port: to.port,
         hops: 0,
+        last_resort: false,
         from: *from,
     };
     let mut burst = Burst::new(2048);

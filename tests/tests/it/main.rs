@@ -11,6 +11,7 @@ mod groups;
 mod halo_bench;
 mod hosts;
 mod joint;
+mod last_resort;
 mod links;
 mod long_frames;
 mod manual;

@@ -13,7 +13,7 @@ use super::{RANK, WEFT};
 const LONGER: (&str, &str) = ("WEFT_PEER_LIMIT_S", "60");
 
 /// Two ranks, each on a node, that send to each other until they are told to stop.
-fn start(lab: &Cluster, links: &str) -> Job {
+pub(super) fn start(lab: &Cluster, links: &str) -> Job {
     start_with(lab, &[LONGER, ("WEFT_LINKS", links)])
 }
 
@@ -23,7 +23,7 @@ fn start_with(lab: &Cluster, variables: &[(&str, &str)]) -> Job {
 }
 
 /// Bytes that node 0 has sent by an interface.
-fn sent_bytes(lab: &Cluster, interface: &str) -> u64 {
+pub(super) fn sent_bytes(lab: &Cluster, interface: &str) -> u64 {
     let show = || Command::new("ip").args(["-s", "-j", "link", "show", interface]).output();
     let output = lab.node(0).run(show).expect("the `ip` program");
     let all: Value = serde_json::from_slice(&output.stdout).expect("what `ip` shows");
@@ -40,7 +40,7 @@ fn plug(lab: &Cluster, ends: [&str; 2], there: u32) {
     }
 }
 
-fn stops(mut job: Job) -> String {
+pub(super) fn stops(mut job: Job) -> String {
     job.order("stop");
     job.ends_well()
 }

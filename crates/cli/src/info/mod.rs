@@ -71,7 +71,11 @@ pub fn items() -> Result<Vec<Item>, CliError> {
     let filter = InterfaceFilter::from_env().map_err(|e| CliError::Usage(e.to_string()))?;
     let interfaces = net::interfaces().map_err(CliError::io("listing network interfaces"))?;
     let right = net::packet_right().is_ok();
-    let links: Vec<Item> = interfaces.iter().flat_map(|i| links_of(i, &filter, right)).collect();
+    let links_of = |i| {
+        let why_not = filter.why_not(i, &interfaces);
+        links_of(i, why_not, right)
+    };
+    let links: Vec<Item> = interfaces.iter().flat_map(links_of).collect();
     let node = weft_sys::cpu::node_id().map_err(CliError::io("asking which node this is"))?;
     let about = format!("id {node:016x}, {} processors", weft_sys::cpu::usable());
     let mut items = vec![item("node", &weft_sys::ns::host_name(), about)];
@@ -111,15 +115,15 @@ fn devices(links: &[Item]) -> Vec<Item> {
     ]
 }
 
-/// The links over one interface.
-fn links_of(interface: &Interface, filter: &InterfaceFilter, right: bool) -> Vec<Item> {
+/// The links over one interface, which may be used unless there is a reason why not.
+fn links_of(interface: &Interface, why_not: Option<&str>, right: bool) -> Vec<Item> {
     let name = interface.name.as_str();
     let named = |kind: LinkKind| format!("{kind}:{name}");
     let none = |why: &str, cure: Option<String>| {
         let all = [LinkKind::Packet, LinkKind::Udp, LinkKind::Tso];
         all.map(|kind| unusable("link", &named(kind), why, cure.clone())).to_vec()
     };
-    if let Some(why) = filter.why_not(interface) {
+    if let Some(why) = why_not {
         return if interface.loopback { Vec::new() } else { none(why, None) };
     }
     if !interface.state.up {
@@ -128,8 +132,10 @@ fn links_of(interface: &Interface, filter: &InterfaceFilter, right: bool) -> Vec
     if !interface.state.carrier {
         return none("no carrier: nothing answers at the cable's other end", None);
     }
-    let about =
-        || format!("MTU {}{}", interface.mtu, if interface.wireless { ", wireless" } else { "" });
+    let about = || match interface.last_resort() {
+        Some(what) => format!("MTU {}, a last resort ({what})", interface.mtu),
+        None => format!("MTU {}", interface.mtu),
+    };
     let raw = |kind: LinkKind| {
         if interface.mac.is_none() {
             unusable("link", &named(kind), "not an Ethernet interface", None)
@@ -190,17 +196,20 @@ mod tests {
 
     #[test]
     fn what_is_unusable_has_a_reason_and_a_cure() {
-        let filter = InterfaceFilter::default();
-        let links = links_of(&interface("eth7"), &filter, false);
+        let links = links_of(&interface("eth7"), None, false);
         assert!(links.iter().all(|l| !l.usable && l.cure.is_some()));
         assert!(links[0].about.contains("CAP_NET_RAW"));
         let mut down = interface("eth7");
         down.state.up = false;
-        let links = links_of(&down, &filter, true);
+        let links = links_of(&down, None, true);
         assert_eq!(links[1].cure.as_deref(), Some("ip link set eth7 up"));
-        let links = links_of(&interface("eth7"), &filter, true);
+        let links = links_of(&interface("eth7"), None, true);
         assert!(links[0].usable && !links[1].usable);
-        let none = InterfaceFilter::parse("!eth7").unwrap();
-        assert!(links_of(&interface("eth7"), &none, true)[0].about.contains("WEFT_INTERFACES"));
+        assert_eq!(links[0].about, "MTU 1500");
+        let radio = Interface { wireless: true, ..interface("eth7") };
+        let links = links_of(&radio, None, true);
+        assert_eq!(links[0].about, "MTU 1500, a last resort (Wi-Fi)");
+        let links = links_of(&interface("eth7"), Some("it is not wanted"), true);
+        assert!(!links[0].usable && links[0].about == "it is not wanted", "{links:?}");
     }
 }

@@ -80,6 +80,8 @@ pub struct LinkItem {
     pub merit: MeritItem,
     /// What its interface is, where it is not an ordinary cable's: `Wi-Fi`, `bridge`, ...
     pub medium: Option<String>,
+    /// Whether it is used only where nothing else reaches, because of that.
+    pub last_resort: bool,
 }
 
 /// A way through other nodes, over one of a node's links.
@@ -143,12 +145,15 @@ impl NodeItem {
         let interfaces = weft_sys::net::interfaces().unwrap_or_default();
         for link in &mut self.links {
             let interface = interfaces.iter().find(|i| i.name == link.interface);
-            link.medium = interface.and_then(|interface| match interface.kind.as_str() {
-                _ if interface.wireless => Some("Wi-Fi".into()),
+            let last_resort = interface.and_then(|interface| interface.last_resort());
+            let kind = interface.map_or("", |interface| interface.kind.as_str());
+            link.last_resort = last_resort.is_some();
+            link.medium = match (last_resort, kind) {
+                (Some(what), _) => Some(what.into()),
                 // A veth is a cable, as far as it goes.
-                "" | "veth" => None,
-                kind => Some(kind.into()),
-            });
+                (None, "" | "veth") => None,
+                (None, kind) => Some(kind.into()),
+            };
         }
     }
 }
@@ -193,6 +198,7 @@ impl From<&Report> for NodeItem {
             up: l.up,
             merit: l.merit.into(),
             medium: None,
+            last_resort: false,
         };
         NodeItem {
             who: (&report.who).into(),

@@ -10,6 +10,9 @@ use weft_proto::rail::{DISTANT, DISTANT_NS, WORTH_SHARE, distant_beyond, further
 use super::item::{LinkItem, RowItem};
 use super::view::{View, rate, us};
 
+/// What a link is called that is one, before what makes it one.
+pub(super) const LAST_RESORT: &str = "a last resort";
+
 /// What a link is used for towards one peer.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Role {
@@ -53,6 +56,8 @@ struct Candidate<'a> {
     rtt_ns: u64,
     /// Bandwidth, MB/s, in the same way.
     mb_s: Option<f64>,
+    /// What makes one of its ends a last resort, if it is one.
+    last_resort: Option<&'a str>,
 }
 
 impl Candidate<'_> {
@@ -80,7 +85,9 @@ pub(super) fn foretell(view: &View) -> BTreeMap<usize, Role> {
         let mb_s = edge.row.bandwidth_mb_s.or_else(|| back()?.bandwidth_mb_s);
         // What nobody has measured may be anything.
         let Some(rtt_ns) = rtt_us.map(|rtt| (rtt.min * 1000.0) as u64) else { continue };
-        let candidate = Candidate { at, row: &edge.row, link: &links[place], place, rtt_ns, mb_s };
+        let last_resort = view.last_resort(edge);
+        let candidate =
+            Candidate { at, row: &edge.row, link: &links[place], place, rtt_ns, mb_s, last_resort };
         pairs.entry((edge.from, edge.row.peer.nonce)).or_default().push(candidate);
     }
     pairs.values().flat_map(|pair| roles(pair)).collect()
@@ -89,14 +96,17 @@ pub(super) fn foretell(view: &View) -> BTreeMap<usize, Role> {
 /// The roles of all links between two nodes.
 fn roles(pair: &[Candidate<'_>]) -> Vec<(usize, Role)> {
     let least = |wire: &str| pair.iter().filter(|c| c.wire() == wire).map(|c| c.rtt_ns).min();
-    let nearest = pair.iter().map(|c| c.rtt_ns).min().unwrap_or(0);
+    let others_reach = pair.iter().any(|c| c.last_resort.is_none());
+    let is_last = |c: &Candidate<'_>| others_reach && c.last_resort.is_some();
+    let nearest = pair.iter().filter(|c| !is_last(c)).map(|c| c.rtt_ns).min().unwrap_or(0);
     let is_far = |c: &Candidate<'_>| {
         nearest > 0 && least(c.wire()).is_some_and(|ns| ns > distant_beyond(nearest))
     };
+    let is_good = |c: &Candidate<'_>| !is_last(c) && !is_far(c);
     let lost = |wire: &str| pair.iter().filter(|c| c.wire() == wire).find_map(Candidate::lost);
     // What loses some is better than what is far.
-    let any_is_good = pair.iter().any(|c| !is_far(c) && lost(c.wire()).is_none());
-    let is_spare = |c: &Candidate<'_>| is_far(c) || (any_is_good && lost(c.wire()).is_some());
+    let any_is_good = pair.iter().any(|c| is_good(c) && lost(c.wire()).is_none());
+    let is_spare = |c: &Candidate<'_>| !is_good(c) || (any_is_good && lost(c.wire()).is_some());
     let sound: Vec<_> = pair.iter().filter(|c| !is_spare(c)).collect();
     let further = |c: &Candidate<'_>| further_us(least(c.wire()).unwrap_or(0), nearest);
     let small_ns = |c: &Candidate<'_>| c.link.merit.small_ns + u64::from(further(c)) * 1000;
@@ -115,7 +125,9 @@ fn roles(pair: &[Candidate<'_>]) -> Vec<(usize, Role)> {
         let is_small = small.is_some_and(|s| s.place == c.place);
         let leads = first(c.wire()).is_some_and(|f| f.place == c.place);
         let bulk = !spare && leads && is_worth(speed(c), best);
-        let why = if is_far(c) {
+        let why = if let Some(what) = c.last_resort.filter(|_| others_reach) {
+            format!("{LAST_RESORT} ({what})")
+        } else if is_far(c) {
             too_far(least(c.wire()).unwrap_or(0), nearest)
         } else if let Some(share) = lost(c.wire()).filter(|_| spare) {
             format!("{:.1} % of its frames get lost, more than one in {SHARE}", share * 100.0)
@@ -185,6 +197,7 @@ fn reason(
 mod tests {
     use weft_proto::rail::Merit;
 
+    use super::super::item::NodeItem;
     use super::super::item::tests::{node, row, who};
     use super::*;
     use crate::bench::figure::Spread;
@@ -268,6 +281,38 @@ mod tests {
         assert!(both[1].1.starts_with("small messages and bulk"), "{both:?}");
         let far = said(&links, vec![lossy, over("packet:b", 5_000.0, 90.0)]);
         assert!(far[0].1.starts_with("small messages and bulk"), "{far:?}");
+    }
+
+    #[test]
+    fn a_last_resort_is_for_where_nothing_else_reaches_however_quick_it_is() {
+        let (cable, bridge) = (merit(2_000, 1 << 30), merit(2_000, 8 << 30));
+        let rows = || vec![over("packet:a", 300.0, 90.0), over("packet:b", 4.0, 900.0)];
+        let mut node = node(1, rows());
+        let link = |(name, merit): (&str, Merit)| LinkItem {
+            name: name.into(),
+            interface: name.into(),
+            merit: merit.into(),
+            ..LinkItem::default()
+        };
+        node.links = [("packet:a", cable), ("packet:b", bridge)].map(link).to_vec();
+        node.links[1].medium = Some("bridge".into());
+        node.links[1].last_resort = true;
+        let mut other = super::super::item::tests::node(2, Vec::new());
+        let why = |nodes: &[NodeItem]| {
+            let roles = foretell(&View::new(nodes));
+            roles.values().map(|r| format!("{}: {}", r.text(), r.why)).collect::<Vec<_>>()
+        };
+        let both = why(&[node.clone()]);
+        assert!(both[0].starts_with("small messages and bulk"), "{both:?}");
+        assert_eq!(both[1], "only where nothing else reaches: a last resort (bridge)");
+        // It is the other end that is one.
+        other.links[1] = node.links[1].clone();
+        (node.links[1].medium, node.links[1].last_resort) = (None, false);
+        assert_eq!(why(&[node.clone(), other]), both);
+        node.links[1].last_resort = true;
+        node.rows.remove(0);
+        let alone = why(&[node]);
+        assert!(alone[0].starts_with("small messages and bulk"), "{alone:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::far::Far;
 use super::graph::{Cable, Graph, Range};
 use super::odd::Odd;
-use super::role::Role;
+use super::role::{LAST_RESORT, Role};
 use super::view::{Edge, View, rate, us};
 use crate::bench::figure::Spread;
 use crate::output::{Table, json_line};
@@ -146,7 +146,7 @@ impl Found<'_> {
                 span(cable.rtt_us, us),
                 span(cable.mb_s, rate),
                 lost,
-                format!("{}{}", role.text, self.medium(cable)),
+                format!("{}{}", role.text, self.medium(cable, &role.text)),
             ]);
         }
         table
@@ -183,13 +183,20 @@ impl Found<'_> {
         CableRole { small, bulk, spare, what, text }
     }
 
-    /// What kind of network it is, where that is no ordinary cable.
-    fn medium(&self, cable: &Cable) -> String {
+    /// What kind of network it is, where that is no ordinary cable, behind what it is used for.
+    fn medium(&self, cable: &Cable, role: &str) -> String {
         let of = |(node, interface): &(u64, String)| {
             let links = self.view.nodes.get(node)?.links.as_ref()?;
-            links.iter().find(|l| l.interface == *interface)?.medium.clone()
+            let link = links.iter().find(|l| l.interface == *interface)?;
+            Some((link.medium.as_deref()?, link.last_resort))
         };
-        cable.ends.iter().find_map(of).map_or(String::new(), |medium| format!(" ({medium})"))
+        // One end is enough to make it a last resort.
+        match cable.ends.iter().filter_map(of).max_by_key(|(_, last_resort)| *last_resort) {
+            Some((_, true)) if role.contains(LAST_RESORT) => String::new(),
+            Some((medium, true)) => format!("; {LAST_RESORT} ({medium})"),
+            Some((medium, false)) => format!(" ({medium})"),
+            None => String::new(),
+        }
     }
 
     /// A line for each link, to each link that it leads to.
@@ -312,6 +319,7 @@ impl Found<'_> {
             small: role.map(|r| r.small),
             bulk: role.map(|r| r.bulk),
             spare: role.map(|r| r.spare),
+            last_resort: self.view.last_resort(&self.view.rows[at]),
             used_for: role.map(Role::text),
             why: role.map(|r| r.why.as_str()),
             odd: self.odd.iter().filter(|o| o.row == Some(at)).map(|o| o.what.as_str()).collect(),
@@ -379,6 +387,7 @@ struct Line<'a> {
     small: Option<bool>,
     bulk: Option<bool>,
     spare: Option<bool>,
+    last_resort: Option<&'a str>,
     used_for: Option<&'a str>,
     why: Option<&'a str>,
     odd: Vec<&'a str>,

@@ -131,6 +131,19 @@ impl View {
         self.nodes.values().find(|n| n.who.node == node).map_or("?", |n| &n.label)
     }
 
+    /// A link of a node, if that told of it.
+    fn link(&self, node: u64, name: &str) -> Option<&LinkItem> {
+        self.nodes.get(&node)?.links.as_ref()?.iter().find(|link| link.name == name)
+    }
+
+    /// What makes one end of a way a last resort, if it is one: each end tells the other.
+    pub fn last_resort(&self, edge: &Edge) -> Option<&str> {
+        let row = &edge.row;
+        let ends = [self.link(edge.from, &row.link), self.link(row.peer.nonce, &row.peer_link)];
+        let last = ends.into_iter().flatten().find(|link| link.last_resort)?;
+        last.medium.as_deref()
+    }
+
     /// Which of the rows is the same way seen from the other end, if that end told.
     pub fn back(&self, edge: &Edge) -> Option<usize> {
         self.rows.iter().position(|e| {

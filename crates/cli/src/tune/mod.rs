@@ -91,7 +91,7 @@ impl Args {
         }
         let all = net::interfaces().map_err(CliError::io("listing network interfaces"))?;
         let filter = InterfaceFilter::from_env().map_err(|e| CliError::Usage(e.to_string()))?;
-        Ok(all.into_iter().filter(|i| filter.admits(i)).map(|i| i.name).collect())
+        Ok(filter.admitted(&all).into_iter().map(|i| i.name.clone()).collect())
     }
 }
 

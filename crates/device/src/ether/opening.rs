@@ -134,5 +134,6 @@ pub(super) fn spec(link: &dyn Link, medium: u32) -> LinkSpec {
         wire_bytes_per_s: info.costs.wire_bytes_per_s,
         integrity: info.integrity,
         medium,
+        last_resort: info.last_resort,
     }
 }

@@ -115,6 +115,7 @@ impl TsoLink {
             name: format!("tso:{}", interface.name),
             kind: LinkKind::Tso,
             interface: name(),
+            last_resort: interface.last_resort().is_some(),
             addr: LinkAddr::Mac(mac),
             everyone: Some(LinkAddr::Mac(EVERYONE)),
             mtu,

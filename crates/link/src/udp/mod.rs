@@ -377,6 +377,7 @@ fn describe(
         name: format!("udp:{}", interface.name),
         kind: LinkKind::Udp,
         interface: interface.name.clone(),
+        last_resort: interface.last_resort().is_some(),
         addr: LinkAddr::Udp(own),
         everyone,
         mtu,

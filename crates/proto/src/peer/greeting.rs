@@ -142,6 +142,7 @@ impl Peer {
             to_nonce: self.address.nonce,
             to_port: self.address.port,
             hops: hub.ways.hops_to(due.link, &due.to),
+            last_resort: hub.links[due.link.index()].spec.last_resort,
             from: hub.me,
         }
     }
@@ -205,6 +206,7 @@ impl Peer {
     fn open_path(&mut self, hub: &mut Hub, link: LinkId, from: LinkAddr, hello: &Hello) {
         let goal = (hello.mtu as usize).clamp(MTU_LEAST, hub.links[link.index()].spec.mtu);
         hub.ways.met(link, self.address.node, from, hello.hops);
+        let last_resort = hello.last_resort || hub.links[link.index()].spec.last_resort;
         let shared = |addr| self.paths.iter().any(|p| p.link != link && p.to == addr);
         let (now_shared, from_shared) =
             (self.paths.iter().any(|p| p.link == link && shared(p.to)), shared(from));
@@ -212,7 +214,7 @@ impl Peer {
             None => {
                 let mut path = Path::new(link, from, goal, &hub.config);
                 let spec = &hub.links[link.index()].spec;
-                path.hops = hello.hops;
+                (path.hops, path.last_resort) = (hello.hops, last_resort);
                 path.most = (spec.waiting * spec.mtu) as u64 / 4 * 3;
                 path.sender.rtt.late(2 * hub.hello_ns);
                 let at = self.paths.partition_point(|p| p.link < link);
@@ -225,7 +227,7 @@ impl Peer {
                 // is to have its own. Where nothing is amiss, nothing is changed.
                 let nearer = hello.hops < path.hops;
                 if path.suspect || !path.up || nearer || (now_shared && !from_shared) {
-                    (path.to, path.hops) = (from, hello.hops);
+                    (path.to, path.hops, path.last_resort) = (from, hello.hops, last_resort);
                 }
                 if !path.up {
                     path.set_mtu(goal.min(hub.config.base_mtu));

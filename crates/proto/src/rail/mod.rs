@@ -178,24 +178,29 @@ fn second(paths: &[Path], links: &[Link], bytes: usize, healthy: bool) -> Option
 }
 
 /// How much further each path is than the nearest, and which are used only where there is no other:
-/// their round trip is far beyond that of the shortest sound one (a radio, or the network of the
-/// house, beside a cable), or their cable loses too much.
+/// they are a last resort, their round trip is far beyond that of the shortest sound one (the
+/// network of the house beside a cable), or their cable loses too much.
 fn measure(paths: &mut [Path], links: &[Link]) {
+    // What may be a last resort is so whatever is measured: a bridge within a machine, or a radio
+    // that nobody else uses, may well be the quickest for a while.
+    let others_reach = paths.iter().any(|p| p.up && !p.suspect && !p.last_resort);
+    let is_last = |p: &Path| others_reach && p.last_resort;
     // Two links of a wire have it in common; often only one of them is measured.
     let medium = |p: &Path| links[p.link.index()].spec.medium;
     let known = |p: &Path| Some(p.sender.rtt.least).filter(|&ns| ns > 0 && p.up && !p.suspect);
     let least = |wire: u32, paths: &[Path]| {
         paths.iter().filter(|p| medium(p) == wire).filter_map(known).min()
     };
-    let nearest = paths.iter().filter_map(known).min().unwrap_or(0);
+    let nearest = paths.iter().filter(|p| !is_last(p)).filter_map(known).min().unwrap_or(0);
     let limit = distant_beyond(nearest);
     for at in 0..paths.len() {
         let own = least(medium(&paths[at]), paths);
-        paths[at].spare = nearest > 0 && own.is_some_and(|ns| ns > limit);
+        let is_far = nearest > 0 && own.is_some_and(|ns| ns > limit);
+        paths[at].spare = is_last(&paths[at]) || is_far;
         paths[at].further_us = own.map_or(0, |ns| further_us(ns, nearest));
     }
     let lossy = |p: &Path| paths.iter().any(|q| q.is_left() && medium(q) == medium(p));
-    // A cable that loses some is better than a radio.
+    // A cable that loses some is better than one that is far.
     if paths.iter().any(|p| p.is_sound() && !lossy(p)) {
         let left: Vec<bool> = paths.iter().map(lossy).collect();
         paths.iter_mut().zip(left).for_each(|(path, left)| path.spare |= left);

@@ -30,7 +30,12 @@ pub(crate) struct Path {
     pub up: bool,
     /// Whether it has stopped answering.
     pub suspect: bool,
-    /// Whether it is used only where there is no other: it is far longer, or loses too much.
+    /// Whether one of its ends holds its link for a last resort ([`LinkSpec::last_resort`]).
+    ///
+    /// [`LinkSpec::last_resort`]: crate::LinkSpec::last_resort
+    pub last_resort: bool,
+    /// Whether it is used only where there is no other: it is a last resort, far longer, or loses
+    /// too much.
     pub spare: bool,
     /// By so much a frame is longer on its way than on the nearest path, us.
     pub further_us: u16,
@@ -73,6 +78,7 @@ impl Path {
             search: MtuSearch::new(goal, mtu),
             up: true,
             suspect: false,
+            last_resort: false,
             spare: false,
             further_us: 0,
             bulk: true,
@@ -155,8 +161,9 @@ impl Path {
         u64::from(self.further_us) * 1000
     }
 
-    /// Whether another is preferred because this one has taken longer. That may have been its ends'
-    /// doing, so it is tried now and then.
+    /// Whether another is preferred because this one has taken longer, or is a last resort. The
+    /// former may have been its ends' doing, and the latter must be there when it is wanted: so it
+    /// is tried now and then.
     pub fn is_slower(&self) -> bool {
         self.spare || self.further_us > 0
     }

@@ -112,6 +112,8 @@ pub struct Net {
     pub segments: Vec<Segment>,
     pub random: Random,
     pub frames: u64,
+    /// Bytes that were put on each segment.
+    pub sent: Vec<u64>,
     flights: BTreeMap<(Instant, u64), Flight>,
     free_at: HashMap<(usize, usize), Instant>,
     burst: Burst,
@@ -173,6 +175,7 @@ impl Net {
         let mut net = Net {
             now: Instant(1_000_000),
             nodes: Vec::new(),
+            sent: Vec::new(),
             segments,
             random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             frames: 0,
@@ -215,10 +218,12 @@ impl Net {
 
     fn carry(&mut self, at: usize, link: LinkId) {
         let segment = self.segments[link.index()].clone();
+        self.sent.resize(self.segments.len(), 0);
         let LinkAddr::Port(to) = self.burst.to() else { panic!("address") };
         let frames: Vec<Vec<u8>> = self.burst.frames_mut().map(|f| f.to_vec()).collect();
         for frame in frames {
             self.frames += 1;
+            self.sent[link.index()] += frame.len() as u64;
             if frame.len() > segment.mtu || segment.mute.contains(&at) {
                 continue;
             }

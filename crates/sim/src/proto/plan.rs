@@ -136,6 +136,8 @@ pub struct Plan {
     pub uneven: bool,
     /// Whether every third machine takes no frames over 1280 bytes, and says so.
     pub small_mtu: bool,
+    /// Whether two machines of three hold the first wire for a last resort.
+    pub last_resort: bool,
 }
 
 /// The longest frame of the machines that take only small ones.
@@ -181,6 +183,7 @@ impl Plan {
             ring: rng.spread(64, 8192) as usize,
             uneven: layout == Layout::Switched && rng.chance(20 * PERCENT),
             small_mtu: rng.chance(15 * PERCENT),
+            last_resort: Rng::new(seed).fork(0x6c61_7374).chance(30 * PERCENT),
         };
         let large = u64::from(messages) * u64::from(nodes) * u64::from(plan.large_percent) / 100;
         plan.large_max = plan.large_max.min((16 << 20) / large.max(1)).max(1 << 10);
@@ -211,6 +214,7 @@ impl Plan {
             ring: 4096,
             uneven: false,
             small_mtu: false,
+            last_resort: false,
         }
     }
 

@@ -111,6 +111,7 @@ pub fn start(plan: &Plan, config: &Config, world: &mut World<Host>, at: u32, sha
             spec.mtu = SMALL_MTU;
             world.net.set_takes(port, SMALL_MTU);
         }
+        spec.last_resort = plan.last_resort && medium == 0 && at % 3 != 1;
         engine.add_link(spec);
     }
     let work = Work {

@@ -23,10 +23,11 @@ enum Pattern {
 ///
 /// With at least one term that is not negated, only what these name is admitted (so `lo` can be
 /// asked for); with negated terms only, or none, everything usual is: interfaces that are not the
-/// loopback, do not serve a bridge or bond, and do not look like the inner network of a container
-/// or virtual-machine system or a tunnel (by kind: `dummy`, `ifb`, `tun`, `wireguard`; by name:
-/// `docker*`, `br-*`, `virbr*`, `vmnet*`, `vboxnet*`, `lxcbr*`, `lxdbr*`, `cni*`, `cali*`,
-/// `flannel*`, `kube-*`, `podman*`, `tailscale*`, `zt*`). A negated term always wins.
+/// loopback, do not lead nowhere (`dummy`, `ifb`), do not serve a bridge or bond, and do not look
+/// like the inner network of a container or virtual-machine system or a tunnel (by kind: `tun`,
+/// `wireguard`; by name: `docker*`, `br-*`, `virbr*`, `vmnet*`, `vboxnet*`, `lxcbr*`, `lxdbr*`,
+/// `cni*`, `cali*`, `flannel*`, `kube-*`, `podman*`, `tailscale*`, `zt*`). These inner ones are
+/// admitted only while nothing that is usual is up. A negated term always wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceFilter {
     wanted: Vec<Pattern>,
@@ -62,8 +63,25 @@ const INNER_NAMES: [&str; 14] = [
     "zt*",
 ];
 
-/// Kinds of interfaces that lead nowhere, or not over Ethernet.
-const INNER_KINDS: [&str; 4] = ["dummy", "ifb", "tun", "wireguard"];
+/// Kinds of interfaces that belong to a VPN.
+const INNER_KINDS: [&str; 2] = ["tun", "wireguard"];
+
+/// Kinds of interfaces that lead nowhere.
+const NOWHERE: [&str; 2] = ["dummy", "ifb"];
+
+/// Whether that is the name of an interface of a container system or the like.
+pub(super) fn is_inner_name(name: &str) -> bool {
+    INNER_NAMES.iter().any(|pattern| glob(pattern, name))
+}
+
+/// Whether it belongs to containers, virtual machines or a tunnel.
+fn is_inner(interface: &Interface) -> bool {
+    INNER_KINDS.contains(&interface.kind.as_str()) || is_inner_name(&interface.name)
+}
+
+/// Why an inner network is not used.
+const INNER: &str = "it belongs to containers, virtual machines or a tunnel, and another interface \
+                     is up: WEFT_INTERFACES admits it";
 
 impl InterfaceFilter {
     /// Reads a list with commas; an empty one admits everything usual.
@@ -98,13 +116,22 @@ impl InterfaceFilter {
         InterfaceFilter::parse(&std::env::var("WEFT_INTERFACES").unwrap_or_default())
     }
 
-    /// Whether the interface may be used. Whether it is up is another question.
-    pub fn admits(&self, interface: &Interface) -> bool {
-        self.why_not(interface).is_none()
+    /// Those of a node's interfaces that may be used, in their order. Whether they are up is
+    /// another question.
+    pub fn admitted<'a>(&self, all: &'a [Interface]) -> Vec<&'a Interface> {
+        all.iter().filter(|interface| self.why_not(interface, all).is_none()).collect()
     }
 
-    /// Why the interface may not be used; `None` when it may.
-    pub fn why_not(&self, interface: &Interface) -> Option<&'static str> {
+    /// Why the interface, which is one of `all` of its node, may not be used; `None` when it may.
+    pub fn why_not(&self, interface: &Interface, all: &[Interface]) -> Option<&'static str> {
+        let why = self.unusual(interface)?;
+        let is_usable = |i: &Interface| i.state.usable() && self.unusual(i).is_none();
+        let has_other = why != INNER || all.iter().any(is_usable);
+        has_other.then_some(why)
+    }
+
+    /// Why it may not be used as long as there is another.
+    fn unusual(&self, interface: &Interface) -> Option<&'static str> {
         if self.unwanted.iter().any(|p| p.matches(interface)) {
             return Some("WEFT_INTERFACES excludes it");
         }
@@ -116,12 +143,10 @@ impl InterfaceFilter {
             Some("it is the loopback")
         } else if interface.master.is_some() {
             Some("it serves a bridge or bond, which is used instead")
-        } else if INNER_KINDS.contains(&interface.kind.as_str())
-            || INNER_NAMES.iter().any(|name| glob(name, &interface.name))
-        {
-            Some(
-                "it belongs to containers, virtual machines or a tunnel: WEFT_INTERFACES admits it",
-            )
+        } else if NOWHERE.contains(&interface.kind.as_str()) {
+            Some("it leads nowhere")
+        } else if is_inner(interface) {
+            Some(INNER)
         } else {
             None
         }
@@ -232,38 +257,70 @@ mod tests {
         }
     }
 
+    /// Whether it may be used beside a cable.
+    fn admits(filter: &InterfaceFilter, interface: &Interface) -> bool {
+        let all = [interface.clone(), self::interface("eth9", "10.9.9.9")];
+        filter.why_not(interface, &all).is_none()
+    }
+
     #[test]
     fn the_usual_filter_leaves_out_inner_networks() {
         let usual = InterfaceFilter::parse("").unwrap();
-        assert!(usual.admits(&interface("eth0", "10.0.0.1")));
-        assert!(usual.admits(&interface("br0", "10.0.0.1")));
+        assert!(admits(&usual, &interface("eth0", "10.0.0.1")));
+        assert!(admits(&usual, &interface("br0", "10.0.0.1")));
         for name in ["lo", "docker0", "br-12ab", "virbr0", "cali123", "tailscale0"] {
-            assert!(!usual.admits(&interface(name, "10.0.0.1")), "{name}");
+            assert!(!admits(&usual, &interface(name, "10.0.0.1")), "{name}");
         }
         let mut slave = interface("eth1", "10.0.0.1");
         slave.master = Some(3);
-        assert!(!usual.admits(&slave));
+        assert!(!admits(&usual, &slave));
         let mut tun = interface("tun0", "10.0.0.1");
         tun.kind = "tun".to_owned();
-        assert!(usual.why_not(&tun).unwrap().contains("WEFT_INTERFACES"));
+        let all = [tun.clone(), interface("eth0", "10.0.0.2")];
+        assert!(usual.why_not(&tun, &all).unwrap().contains("WEFT_INTERFACES"));
+    }
+
+    #[test]
+    fn inner_networks_are_used_only_while_nothing_else_is_up() {
+        let names = |filter: &str, all: &[Interface]| {
+            let filter = InterfaceFilter::parse(filter).unwrap();
+            filter.admitted(all).iter().map(|i| i.name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let of_kind = |name: &str, kind: &str| Interface {
+            kind: kind.to_owned(),
+            ..interface(name, "10.0.0.1")
+        };
+        let (lo, none) = (interface("lo", "127.0.0.1"), of_kind("dummy0", "dummy"));
+        let served = Interface { master: Some(7), ..interface("eth1", "10.0.0.1") };
+        let vpn = of_kind("home", "wireguard");
+        let mut all = vec![lo, none, served, vpn, interface("docker0", "172.17.0.1")];
+        assert_eq!(names("", &all), "home docker0");
+        assert_eq!(names("!home", &all), "docker0");
+        assert_eq!(names("eth0", &all), "", "what is named is all that is used");
+        all.push(interface("eth0", "10.0.0.1"));
+        assert_eq!(names("", &all), "eth0");
+        assert_eq!(names("!eth0", &all), "home docker0");
+        all[5].state.carrier = false;
+        assert_eq!(names("", &all), "home docker0 eth0", "it may come up yet");
     }
 
     #[test]
     fn terms_name_exclude_and_match_subnets() {
         let f = InterfaceFilter::parse("eth1, en*0 ,!en10").unwrap();
-        assert!(f.admits(&interface("eth1", "10.0.0.1")));
-        assert!(f.admits(&interface("enp5s0", "10.0.0.1")));
-        assert!(!f.admits(&interface("en10", "10.0.0.1")));
-        assert!(!f.admits(&interface("eth10", "10.0.0.1")));
+        assert!(admits(&f, &interface("eth1", "10.0.0.1")));
+        assert!(admits(&f, &interface("enp5s0", "10.0.0.1")));
+        assert!(!admits(&f, &interface("en10", "10.0.0.1")));
+        assert!(!admits(&f, &interface("eth10", "10.0.0.1")));
         assert_eq!(f.names().collect::<Vec<_>>(), ["eth1"]);
         let f = InterfaceFilter::parse("10.1.0.0/16,fd00::/8").unwrap();
-        assert!(f.admits(&interface("docker0", "10.1.200.3")));
-        assert!(f.admits(&interface("x", "fd12::3")));
-        assert!(!f.admits(&interface("x", "10.2.0.1")));
+        assert!(admits(&f, &interface("docker0", "10.1.200.3")));
+        assert!(admits(&f, &interface("x", "fd12::3")));
+        assert!(!admits(&f, &interface("x", "10.2.0.1")));
         let f = InterfaceFilter::parse("!eth0").unwrap();
-        assert!(!f.admits(&interface("eth0", "10.0.0.1")));
-        assert!(f.admits(&interface("eth1", "10.0.0.1")));
-        assert!(InterfaceFilter::parse("0.0.0.0/0").unwrap().admits(&interface("x", "1.2.3.4")));
+        assert!(!admits(&f, &interface("eth0", "10.0.0.1")));
+        assert!(admits(&f, &interface("eth1", "10.0.0.1")));
+        let f = InterfaceFilter::parse("0.0.0.0/0").unwrap();
+        assert!(admits(&f, &interface("x", "1.2.3.4")));
     }
 
     #[test]

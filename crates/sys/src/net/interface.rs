@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
 use super::netlink::{self, attributes, string, word};
-use super::{LinkState, control_socket, sockopt};
+use super::{LinkState, control_socket, filter, sockopt};
 
 /// An IP address of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,42 @@ pub struct Interface {
     pub addresses: Vec<IpAddress>,
 }
 
+/// Kinds of interfaces that put frames into packets of a network that they cannot see.
+const TUNNELS: [&str; 17] = [
+    "bareudp",
+    "erspan",
+    "geneve",
+    "gre",
+    "gretap",
+    "ip6erspan",
+    "ip6gre",
+    "ip6gretap",
+    "ip6tnl",
+    "ipip",
+    "ovpn",
+    "ppp",
+    "sit",
+    "tun",
+    "vxlan",
+    "wireguard",
+    "xfrm",
+];
+
 impl Interface {
+    /// What makes it a last resort, to be used only where nothing else reaches; `None` for a cable.
+    /// Its kind tells, as the kernel knows it, and not what is measured: a radio is shared with
+    /// strangers, and behind a bridge or a tunnel there may be anything.
+    pub fn last_resort(&self) -> Option<&'static str> {
+        match self.kind.as_str() {
+            _ if self.wireless => Some("Wi-Fi"),
+            kind if TUNNELS.contains(&kind) => Some("tunnel"),
+            // Of these no kind tells: theirs are those of bridges and cables.
+            _ if filter::is_inner_name(&self.name) => Some("container network"),
+            "bridge" | "openvswitch" => Some("bridge"),
+            _ => None,
+        }
+    }
+
     /// The best IPv4 address to reach this node by, if there is one.
     pub fn ipv4(&self) -> Option<IpAddress> {
         let v4 = || self.addresses.iter().filter(|a| a.addr.is_ipv4());
@@ -199,6 +234,23 @@ mod tests {
         assert!(parse_link(&[0; 64]).is_none(), "an interface without a name");
         assert!(parse_address(&[0; 7]).is_none());
         assert!(parse_address(&[2, 24, 0, 0, 1, 0, 0, 0]).is_none());
+    }
+
+    #[test]
+    fn a_last_resort_is_told_by_what_the_kernel_says() {
+        let of = |name: &str, kind: &str, wireless| {
+            let (name, kind) = (name.to_owned(), kind.to_owned());
+            Interface { name, kind, wireless, ..Interface::default() }.last_resort()
+        };
+        for cable in ["", "veth", "bond", "team", "vlan", "macvlan"] {
+            assert_eq!(of("eth0", cable, false), None, "{cable}");
+            assert_eq!(of("wlan0", cable, false), None, "a name says nothing");
+        }
+        assert_eq!(of("eth0", "", true), Some("Wi-Fi"));
+        assert_eq!(of("eth0", "bridge", false), Some("bridge"));
+        assert_eq!(of("eth0", "wireguard", false), Some("tunnel"));
+        assert_eq!(of("docker0", "bridge", false), Some("container network"));
+        assert_eq!(of("tailscale0", "tun", false), Some("tunnel"));
     }
 
     #[test]

@@ -89,10 +89,13 @@ pub(crate) fn interface_mtu(fd: RawFd, name: &str) -> io::Result<usize> {
     Ok(usize::try_from(mtu).unwrap_or(0))
 }
 
-/// Whether the interface is wireless: whether it answers to the wireless extensions.
+/// Whether the interface is wireless: whether it answers to the wireless extensions, which not all
+/// kernels have any more, or has a radio.
 pub(crate) fn is_wireless(fd: RawFd, name: &str) -> bool {
     const SIOCGIWNAME: libc::c_ulong = 0x8B01;
-    request(name).is_ok_and(|mut request| ask(fd, SIOCGIWNAME, &mut request).is_ok())
+    let radio = std::path::Path::new("/sys/class/net").join(name).join("phy80211");
+    radio.exists()
+        || request(name).is_ok_and(|mut request| ask(fd, SIOCGIWNAME, &mut request).is_ok())
 }
 
 /// An ethtool request: `words` begins with the command, and is answered in place.

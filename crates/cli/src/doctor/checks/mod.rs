@@ -9,7 +9,7 @@ mod ways;
 use std::fs;
 use std::path::Path;
 
-use weft_sys::net::{self, Interface, InterfaceFilter};
+use weft_sys::net::{self, InterfaceFilter};
 
 use super::Finding;
 use crate::CliError;
@@ -23,7 +23,7 @@ pub(super) fn all(ranks: Option<usize>) -> Result<Vec<Finding>, CliError> {
     let interfaces = net::interfaces().map_err(CliError::io("listing network interfaces"))?;
     let mut found = node::variables();
     let filter = InterfaceFilter::from_env().unwrap_or_default();
-    let used: Vec<&Interface> = interfaces.iter().filter(|i| filter.admits(i)).collect();
+    let used = filter.admitted(&interfaces);
     let root = Root::real();
     found.push(network::packet_right());
     found.append(&mut network::cables(&used));
