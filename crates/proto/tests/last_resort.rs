@@ -4,7 +4,7 @@
 mod toy;
 
 use toy::{Net, Segment};
-use weft_proto::{Config, LinkSpec, PathState};
+use weft_proto::{Config, LinkSpec, PathState, Row};
 use weft_wire::{LinkAddr, LinkId, PeerId};
 
 /// The links of the tests: a cable, and what is far quicker.
@@ -177,4 +177,45 @@ fn each_peer_is_reached_by_what_leads_to_it() {
     let sent = carried(&mut net, 100, 20);
     assert!(sent[LAST] < sent[CABLE] / 100, "{sent:?}");
     assert!(path(&net, 0, 2, LAST).small && path(&net, 0, 1, LAST).spare);
+}
+
+/// Finds out for `ms` who hears what is sent to a group.
+fn ask_for_hearers(net: &mut Net, group: u16, ms: u64) {
+    let all: Vec<PeerId> = (0..net.nodes.len() as u32).map(PeerId).collect();
+    for _ in 0..ms {
+        for at in 0..net.nodes.len() {
+            let others: Vec<PeerId> = all.iter().copied().filter(|p| p.index() != at).collect();
+            let asked = net.nodes[at].engine.to_probe(net.now, &others);
+            for link in (0..32).filter(|link| asked & (1 << link) != 0).map(LinkId) {
+                net.nodes[at].engine.hear_probe(link, group, &mut net.burst).expect("a question");
+                net.carry(at, link);
+            }
+            while let Some(link) = net.nodes[at].engine.hear_answer(&mut net.burst) {
+                net.carry(at, link);
+            }
+        }
+        net.run(1, |_| false);
+    }
+}
+
+#[test]
+fn what_is_for_a_group_goes_by_the_cable_until_it_is_down() {
+    const GROUP: u16 = 5;
+    let mut net = net(3, &beside(), |_, at| at == LAST, 9);
+    net.nodes.iter_mut().for_each(|node| node.engine.hear_groups(&[GROUP]));
+    for (from, to) in [(0, 1), (0, 2), (1, 2)] {
+        let before = net.nodes[to].arrived;
+        net.send(from, to, 1, 8);
+        assert!(net.run(10_000, |n| n.nodes[to].arrived > before));
+    }
+    ask_for_hearers(&mut net, GROUP, 500);
+    let by = |net: &Net| {
+        let mut write = |_, _: &mut [u8]| ();
+        let row = Row::one(8, &mut write);
+        net.nodes[0].engine.loudest(&[PeerId(1), PeerId(2)], &row).map(LinkId::index)
+    };
+    assert_eq!(by(&net), Some(CABLE));
+    assert!(!net.nodes[0].engine.hears(PeerId(1), LinkId(LAST as u8)));
+    net.nodes[0].engine.set_link_up(net.now, LinkId(CABLE as u8), false);
+    assert_eq!(by(&net), Some(LAST), "what is heard there is known already");
 }

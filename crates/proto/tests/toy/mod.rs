@@ -116,7 +116,7 @@ pub struct Net {
     pub sent: Vec<u64>,
     flights: BTreeMap<(Instant, u64), Flight>,
     free_at: HashMap<(usize, usize), Instant>,
-    burst: Burst,
+    pub burst: Burst,
     serial: u64,
     /// Messages go out at once where they can.
     pub alone: bool,
@@ -216,7 +216,8 @@ impl Net {
         panic!("node {at} never stops sending");
     }
 
-    fn carry(&mut self, at: usize, link: LinkId) {
+    /// Puts what is in the burst on a segment.
+    pub fn carry(&mut self, at: usize, link: LinkId) {
         let segment = self.segments[link.index()].clone();
         self.sent.resize(self.segments.len(), 0);
         let LinkAddr::Port(to) = self.burst.to() else { panic!("address") };
