@@ -22,10 +22,6 @@ struct Shared {
     uses: Mutex<Uses>,
 }
 
-// SAFETY: the memory is only cut into ranges here, which changes nothing but counts that are
-// atomic; who reads and writes them is what `uses` is for.
-unsafe impl Sync for Shared {}
-
 #[derive(Default)]
 struct Uses {
     last: u64,

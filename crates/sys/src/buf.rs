@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::array::Claim;
 use crate::mem::Region;
+use crate::plain::Plain;
 
 /// One piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +46,8 @@ impl Piece {
 /// memory.
 ///
 /// Reading and writing are safe because each way to make a `Buf` keeps its memory alive: a promise
-/// ([`Buf::from_raw`]), shared ownership ([`Buf::from_vec`]), or a loan that cannot end while a
-/// `Buf` of it exists ([`lend`]). As with any I/O buffer, bytes that are written by one operation
+/// ([`Buf::from_raw`]), shared ownership ([`Buf::from_vec`], [`Buf::from_numbers`]), or a loan that
+/// cannot end while a `Buf` of it exists ([`lend`]). As with any I/O buffer, bytes that are written by one operation
 /// while another uses them are unspecified.
 #[derive(Debug)]
 pub struct Buf {
@@ -65,6 +66,8 @@ enum Keeper {
     /// Ownership, shared with the clones. The vector is never touched through this pointer while
     /// other clones exist.
     Owned(Arc<Vec<u8>>),
+    /// The same of a vector of any numbers.
+    Numbers(Arc<dyn Any + Send + Sync>),
     /// Memory of a region, which nobody reaches in another way any more, and what goes with it.
     Region(Arc<(Box<dyn Any + Send + Sync>, Region)>),
     /// A loan: the count of `Buf`s that stand on the memory, which lives in the frame of `lend`.
@@ -80,6 +83,9 @@ enum Keeper {
 // SAFETY: a `Buf` is addresses of memory that its keeper keeps valid on any thread; the count of a
 // loan is atomic.
 unsafe impl Send for Buf {}
+// SAFETY: what a shared reference can do to the memory a clone can do as well, which may be sent to
+// another thread.
+unsafe impl Sync for Buf {}
 
 impl Clone for Buf {
     fn clone(&self) -> Buf {
@@ -194,6 +200,14 @@ impl Buf {
         Buf { first: Piece { ptr, len }, rest: None, len, keeper }
     }
 
+    /// The bytes of a vector of numbers, which [`Buf::into_numbers`] gives back.
+    pub fn from_numbers<T: Plain>(mut vec: Vec<T>) -> Buf {
+        let ptr = NonNull::new(vec.as_mut_ptr().cast()).unwrap_or(NonNull::dangling());
+        let len = size_of_val(vec.as_slice());
+        let keeper = Keeper::Numbers(Arc::new(vec));
+        Buf { first: Piece { ptr, len }, rest: None, len, keeper }
+    }
+
     /// The memory of a region, which lives until no clone is left; then `along` is dropped, and the
     /// memory given back.
     pub fn from_region(region: Region, along: Box<dyn Any + Send + Sync>) -> Buf {
@@ -213,7 +227,24 @@ impl Buf {
         }
     }
 
-    /// Whether it is a vector's memory.
+    /// The vector of numbers that it was made from.
+    ///
+    /// # Errors
+    /// Itself, while a clone exists, or if it was made otherwise.
+    pub fn into_numbers<T: Plain>(mut self) -> Result<Vec<T>, Buf> {
+        let keeper = match std::mem::replace(&mut self.keeper, Keeper::Promise) {
+            Keeper::Numbers(kept) => match kept.downcast::<Vec<T>>().map(Arc::try_unwrap) {
+                Ok(Ok(vec)) => return Ok(vec),
+                Ok(Err(shared)) => Keeper::Numbers(shared),
+                Err(of_others) => Keeper::Numbers(of_others),
+            },
+            other => other,
+        };
+        self.keeper = keeper;
+        Err(self)
+    }
+
+    /// Whether it is a vector's memory, which [`Buf::into_vec`] gives back.
     pub fn is_owned(&self) -> bool {
         matches!(self.keeper, Keeper::Owned(_))
     }
@@ -223,6 +254,7 @@ impl Buf {
         let keeper = match &self.keeper {
             Keeper::Promise => Keeper::Promise,
             Keeper::Owned(vec) => Keeper::Owned(vec.clone()),
+            Keeper::Numbers(vec) => Keeper::Numbers(vec.clone()),
             Keeper::Region(region) => Keeper::Region(region.clone()),
             Keeper::Loan(count) => {
                 // SAFETY: `self` is counted, so `lend` has not returned.
@@ -438,6 +470,19 @@ mod tests {
         clone.write(1, &[7]);
         assert!(clone.into_vec().is_none());
         assert_eq!(buf.into_vec(), Some(vec![1, 7, 3]));
+    }
+
+    #[test]
+    fn numbers_come_back_as_they_were_given() {
+        let buf = Buf::from_numbers(vec![1u32, 2]);
+        let part = buf.range(4, 4);
+        part.write(0, &7u32.to_ne_bytes());
+        let buf = buf.into_numbers::<u32>().unwrap_err();
+        drop(part);
+        let buf = buf.into_numbers::<f32>().unwrap_err();
+        assert_eq!((buf.len(), buf.into_numbers().unwrap()), (8, vec![1u32, 7]));
+        assert!(Buf::from_vec(vec![1]).into_numbers::<u8>().is_err());
+        assert!(Buf::from_numbers::<f64>(Vec::new()).into_numbers::<f64>().unwrap().is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod sealed {
 
 /// A number all of whose bits are its own and each pattern of which is a value: a row of them is a
 /// row of bytes, and any row of bytes of the right length is a row of them.
-pub trait Plain: Copy + sealed::Sealed + 'static {}
+pub trait Plain: Copy + Send + Sync + sealed::Sealed + 'static {}
 
 macro_rules! plain {
     ($($number:ty),*) => {$(

@@ -137,8 +137,17 @@ fn bytes_of_all_lengths_go_there_and_back() {
             })
             .unwrap();
         assert!(memory[..10] == pattern(7, LONG)[..10] && &memory[10..14] == b"mine");
+
+        let region = endpoint.register(memory, Rights::ALL).unwrap();
+        offer(endpoint, &region);
+        turn(endpoint);
+        region.write(10, b"ours").unwrap();
+        let memory = region.into_vec();
+        assert!(memory[..10] == pattern(7, LONG)[..10] && &memory[10..14] == b"ours");
+        assert!(memory[14..] == pattern(7, LONG)[14..]);
     };
     two(owner, |endpoint| {
+        there_and_back(endpoint, &offered(endpoint));
         there_and_back(endpoint, &offered(endpoint));
         there_and_back(endpoint, &offered(endpoint));
     });
@@ -260,6 +269,44 @@ fn use_what_goes(endpoint: &Endpoint, handle: &RegionHandle, lens: &[usize]) -> 
     well
 }
 
+/// Memory is the owner's again: peers go on, and write none of it.
+fn check_untouched<T: Copy + PartialEq + From<u8>>(endpoint: &Endpoint, mut memory: Vec<T>) {
+    assert!(!memory.is_empty());
+    memory.fill(T::from(200));
+    (0..200).for_each(|_| _ = endpoint.progress());
+    pass(endpoint);
+    turn(endpoint);
+    assert!(memory.iter().all(|number| *number == T::from(200)));
+}
+
+#[test]
+fn a_vector_of_numbers_comes_back_with_what_was_done_to_them() {
+    let owner = |endpoint: &Endpoint| {
+        let reals = endpoint.register(vec![0.5f64; 1000], Rights::ALL).unwrap();
+        let numbers = endpoint.register(vec![7i16; 3], PUT).unwrap();
+        let none = endpoint.register::<u64>(Vec::new(), GET).unwrap();
+        assert_eq!((reals.len(), numbers.len(), none.is_empty()), (8000, 6, true));
+        [&*reals, &numbers, &none].into_iter().for_each(|region| offer(endpoint, region));
+        assert_eq!(numbers.wait_notice().unwrap().offset, 2);
+        turn(endpoint);
+        let (reals, numbers) = (reals.into_vec(), numbers.into_vec());
+        assert!(reals[0] == 0.5 && reals[1] == 2.75 && reals[2..] == [0.5; 998]);
+        assert_eq!((numbers, none.into_vec().len()), (vec![7, -2, 7], 0));
+        impossible(endpoint.register(vec![1u8], Rights::default()), "without any right");
+        pass(endpoint);
+    };
+    two(owner, |endpoint| {
+        let [reals, numbers, none] = [(); 3].map(|()| offered(endpoint));
+        assert_eq!(endpoint.fetch_add(&reals, 8, 2.25f64), Ok(0.5));
+        endpoint.put_with(&numbers, 2, &(-2i16).to_ne_bytes(), 1).unwrap();
+        impossible(endpoint.get(&none, 0, &mut [0]), "not all inside");
+        pass(endpoint);
+        turn(endpoint);
+        refused(endpoint.get(&reals, 0, &mut [0]), "it was dropped");
+        refused(endpoint.put(&numbers, 0, &[0]), "it was dropped");
+    });
+}
+
 #[test]
 fn a_region_can_be_dropped_while_peers_use_it() {
     let owner = |endpoint: &Endpoint| {
@@ -280,19 +327,28 @@ fn a_region_can_be_dropped_while_peers_use_it() {
                     Ok(())
                 })
                 .unwrap();
-            // It is the owner's again: nobody writes it.
-            memory.fill(200);
-            (0..200).for_each(|_| _ = endpoint.progress());
+            check_untouched(endpoint, memory);
+
+            let region = endpoint.register(vec![0u64; LONG / 8], Rights::ALL).unwrap();
+            offer(endpoint, &region);
+            turn(endpoint);
+            check_untouched(endpoint, region.into_vec());
+
+            let region = endpoint.register(vec![0u8; LONG], Rights::ALL).unwrap();
+            offer(endpoint, &region);
+            turn(endpoint);
+            drop(region);
             pass(endpoint);
             turn(endpoint);
-            assert!(memory.iter().all(|byte| *byte == 200));
         }
     };
     two(owner, |endpoint| {
         for lens in [&[LONG][..], &[1000], &[LONG, 10, 20_000]] {
             use_what_goes(endpoint, &offered(endpoint), lens);
-            use_what_goes(endpoint, &offered(endpoint), lens);
-            pass(endpoint);
+            for _ in 0..3 {
+                use_what_goes(endpoint, &offered(endpoint), lens);
+                pass(endpoint);
+            }
         }
     });
 }

@@ -2,6 +2,7 @@
 
 use weft_proto::msg::matching::Want;
 use weft_sys::buf::{Buf, lend};
+use weft_sys::plain::Plain;
 use weft_wire::{Envelope, Kind, PeerId};
 
 use super::ops::{Owner, State};
@@ -11,7 +12,7 @@ use super::work::EndpointWork;
 use super::{Endpoint, Request, Scope, Source, is_finished, request};
 use crate::error::Error;
 use crate::region::{
-    Element, HANDLE_LEN, Joined, Notice, Region, RegionHandle, bytes_of, elements,
+    Element, HANDLE_LEN, Joined, Notice, OwnedRegion, Region, RegionHandle, bytes_of, elements,
 };
 use crate::remote::{AtomicOp, ELEMENTS_MAX, Rights, Scalar, Spot};
 
@@ -21,7 +22,7 @@ const PUT: Rights = Rights { get: false, put: true };
 /// Whose memory a region has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LentBy {
-    /// Weft's: it lives as long as somebody uses it.
+    /// Weft's, or a vector's that was given: it lives as long as somebody uses it.
     Nobody,
     /// A scope's: nobody may use it once the region is dropped.
     Scope,
@@ -55,11 +56,40 @@ impl Endpoint {
         })?;
         if !rights.put {
             let buf = self.allocate(len)?.into_buf();
-            return self.register(&buf, rights, LentBy::Nobody, None);
+            return self.open_region(&buf, rights, LentBy::Nobody, None);
         }
         let memory = self.regions.allocate_open(all)?;
         let mark = memory.range(at_mark, all - at_mark);
-        self.register(&memory.truncated(len), rights, LentBy::Nobody, Some(mark))
+        self.open_region(&memory.truncated(len), rights, LentBy::Nobody, Some(mark))
+    }
+
+    /// Registers a vector of numbers, which [`OwnedRegion::into_vec`] gives back.
+    ///
+    /// # Errors
+    /// [`Error::Region`] without any right; the vector is dropped then.
+    pub fn register<T: Plain>(
+        &self,
+        numbers: Vec<T>,
+        rights: Rights,
+    ) -> Result<OwnedRegion<'_, T>, Error> {
+        let memory = Buf::from_numbers(numbers);
+        let region = self.open_region(&memory, rights, LentBy::Nobody, None)?;
+        Ok(OwnedRegion::new(region, memory))
+    }
+
+    /// The vector of a region that was dropped, as soon as nobody moves bytes of it any more.
+    pub(crate) fn take_back<T: Plain>(&self, mut memory: Buf) -> Vec<T> {
+        let vec = self.station.wait(None, |work, now_ns| {
+            match std::mem::replace(&mut memory, Buf::empty()).into_numbers() {
+                Ok(vec) => Some(vec),
+                Err(in_use) => {
+                    memory = in_use;
+                    work.progress(now_ns);
+                    None
+                }
+            }
+        });
+        vec.unwrap_or_default()
     }
 
     /// Joins memory here with such memory of `peer`, which makes the same call with this rank and
@@ -71,7 +101,7 @@ impl Endpoint {
     /// [`Error::UnknownPeer`].
     pub fn join(&self, peer: u32, number: u32, len: usize) -> Result<Joined<'_>, Error> {
         let memory = self.allocate(len)?.into_buf();
-        let own = self.register(&memory, PUT, LentBy::Nobody, None)?;
+        let own = self.open_region(&memory, PUT, LentBy::Nobody, None)?;
         let tag = u64::from(number);
         let envelope = Envelope { tag, kind: Kind::JOIN, ..Envelope::default() };
         let handle = Buf::from_vec(own.handle().to_bytes().to_vec());
@@ -114,11 +144,11 @@ impl Endpoint {
     /// For the boundaries, not for programs.
     #[doc(hidden)]
     pub fn register_buf(&self, buf: &Buf, rights: Rights) -> Result<Region<'_>, Error> {
-        self.register(buf, rights, LentBy::Scope, None)
+        self.open_region(buf, rights, LentBy::Scope, None)
     }
 
     /// With a `mark`, which lies behind it, peers of the node may reach the memory by themselves.
-    fn register(
+    fn open_region(
         &self,
         buf: &Buf,
         rights: Rights,
@@ -624,7 +654,7 @@ impl<'env> Scope<'_, 'env> {
     /// [`Error::Region`] without any right.
     pub fn register(&self, memory: &'env mut [u8], rights: Rights) -> Result<Region<'_>, Error> {
         let buf = self.loans.fill(memory);
-        let region = self.endpoint.register(&buf, rights, LentBy::Scope, None)?;
+        let region = self.endpoint.open_region(&buf, rights, LentBy::Scope, None)?;
         self.lent.borrow_mut().push((region.handle().key, buf));
         Ok(region)
     }

@@ -8,6 +8,8 @@
 //! | to | calls |
 //! |---|---|
 //! | register memory that Weft allocates | [`Endpoint::region`] |
+//! | register a vector of one's own | [`Endpoint::register`] |
+//! | get it back | [`OwnedRegion::into_vec`] |
 //! | register borrowed memory | [`Scope::register`] |
 //! | move bytes, and wait | [`Endpoint::put`], [`Endpoint::put_with`], [`Endpoint::get`] |
 //! | start to | [`Endpoint::iput`], [`Endpoint::iput_with`], [`Endpoint::iget`] |
@@ -80,9 +82,10 @@
 //!
 //! No byte of the region is written or read for peers after the drop, and operations that had not
 //! ended fail at them with [`Error::Refused`], as do all later ones: no key is given twice. Weft's
-//! own memory is dropped at once, whoever is still writing to it. For borrowed memory the drop
-//! waits until pieces that peers are moving in this moment have ended, for these go straight there:
-//! as long as such a transfer takes, or until a peer that has died is noticed.
+//! own memory, and a vector that was given, are dropped at once, whoever is still writing there:
+//! they live as long as that takes. For borrowed memory the drop waits until pieces that peers are
+//! moving in this moment have ended, for these go straight there: as long as such a transfer takes,
+//! or until a peer that has died is noticed. So does [`OwnedRegion::into_vec`].
 //!
 //! # Errors
 //!
@@ -97,6 +100,7 @@
 mod element;
 mod handle;
 mod joined;
+mod owned;
 
 use std::fmt;
 use std::sync::Arc;
@@ -113,6 +117,7 @@ pub(crate) use element::bytes_of;
 pub use element::{Element, elements};
 pub use handle::{HANDLE_LEN, RegionHandle};
 pub use joined::Joined;
+pub use owned::OwnedRegion;
 
 /// Notices of a region that wait to be taken. A put with a value that would bring one more is
 /// refused.
@@ -196,6 +201,11 @@ impl<'e> Region<'e> {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.own(offset, bytes.len())?.write(0, bytes);
         Ok(())
+    }
+
+    /// Where it was registered.
+    fn endpoint(&self) -> &'e Endpoint {
+        self.endpoint
     }
 
     /// The region's bytes, to its owner: whatever its rights.
