@@ -157,7 +157,7 @@ c_run() {
 c_interface() {
     local kind=$1 program role ranks place
     shift
-    for program in messages contexts regions guards together halo misuse; do
+    for program in messages contexts regions joined guards together halo misuse; do
         roles=('')
         [ $program != misuse ] || roles=(arguments threads forked freed left dead)
         for role in "${roles[@]}"; do
@@ -198,7 +198,7 @@ if [ -z "$known_only" ] && ! command -v pkg-config >/dev/null; then
     skip "C interface" "pkg-config is not installed: scripts/setup.sh test"
 elif [ -z "$known_only" ]; then
     step "C interface library" scripts/capi.sh "$target/release/libweft_c.a" "$out/c"
-    for program in messages contexts regions guards together halo misuse; do
+    for program in messages contexts regions joined guards together halo misuse; do
         c_program $program plain && c_program $program valgrind &&
             c_program $program asan -fsanitize=address -fno-omit-frame-pointer ||
             failed+=("compiling tests/c/$program.c")

@@ -79,6 +79,21 @@ static void started(weft_region *region) {
     GOOD(weft_get(endpoint, &there, 0, in, LEN));
     HOLDS(painted(in, LEN, rank + 6));
     GOOD(weft_barrier(endpoint));
+
+    /* What comes after a fence is done after what was before, though it is short. */
+    for (unsigned i = 0; i < 10; i++) {
+        paint(out, LEN, rank + i);
+        GOOD(weft_iput(endpoint, &there, 0, out, LEN, &requests[0]));
+        GOOD(weft_fence(endpoint, next));
+        GOOD(weft_put_with(endpoint, &there, 0, out, 0, i));
+        GOOD(weft_region_wait_notice(region, &notice));
+        HOLDS(notice.value == i);
+        GOOD(weft_region_read(region, 0, in, LEN));
+        HOLDS(painted(in, LEN, before + i));
+        GOOD(weft_wait(&requests[0], NULL));
+        GOOD(weft_barrier(endpoint));
+    }
+    IS(WEFT_DEAD_HANDLE, weft_fence(NULL, next));
 }
 
 /* All ranks change the numbers of rank 0. */
@@ -124,6 +139,15 @@ static void numbers(void) {
     GOOD(weft_compare_and_op(endpoint, &at, 32, WEFT_SWAP_IF_LESS, WEFT_I16, 4, comparands,
                              operands, were));
     HOLDS(were[0] == 0 && were[1] >= 3 && were[3] >= 3);
+
+    /* The second finds what the first has put there. */
+    uint32_t own = 64 + 4 * rank, zero = 0;
+    for (uint32_t found = 0, i = 0; i < 2; i++) {
+        GOOD(weft_icompare_and_op(endpoint, &at, own, WEFT_SWAP_IF_EQUAL, WEFT_U32, 1, &zero,
+                                  &after, &found, &request));
+        GOOD(weft_wait(&request, NULL));
+        HOLDS(found == i * after);
+    }
 
     IS(WEFT_REGION, weft_fetch_add(endpoint, &at, 4, WEFT_U64, &counter, &counter));
     IS(WEFT_REGION, weft_accumulate(endpoint, &at, 0, WEFT_BIT_OR, WEFT_F64, 1, &sum));

@@ -6,10 +6,10 @@
  * has not failed, but for what "Errors" says. No call ends the process, and none waits for ever:
  * what waits for a process that dies ends in an error that names it.
  *
- * Handles (pointers to weft_job, weft_endpoint, weft_context, weft_region, weft_group,
- * weft_message, weft_plan) are checked numbers, nothing can be read through them. One that is null
- * or was freed is WEFT_DEAD_HANDLE, also while other threads use or free it; one that is in use is
- * not freed, which is WEFT_BUSY.
+ * Handles (pointers to weft_job, weft_endpoint, weft_context, weft_region, weft_joined,
+ * weft_group, weft_message, weft_plan) are checked numbers, nothing can be read through them. One
+ * that is null or was freed is WEFT_DEAD_HANDLE, also while other threads use or free it; one that
+ * is in use is not freed, which is WEFT_BUSY.
  *
  * "Threads: any" means that any thread may make the call at any time, also while others make
  * calls with the same handle.
@@ -130,6 +130,11 @@ typedef struct weft_group weft_group;
 
 /// A process's place in its job, and its connection to the launcher.
 typedef struct weft_job weft_job;
+
+/// One end of two joined buffers. What is written moves to the other end, and a flag wakes the
+/// other side: it is seen there after all that any thread had written before it, and after earlier
+/// flags.
+typedef struct weft_joined weft_joined;
 
 /// A message that `weft_mprobe` took out of the matching: nobody else can receive it.
 typedef struct weft_message weft_message;
@@ -397,8 +402,8 @@ weft_status weft_counters(weft_endpoint *endpoint, char *into, size_t room_len, 
 /// live, for 5 s if they do not take it. Operations that were started and not waited for end with
 /// it, and their memory is the caller's again.
 ///
-/// Errors: `WEFT_BUSY` while there are regions, groups or messages of the endpoint, or calls of
-/// other threads that use it.
+/// Errors: `WEFT_BUSY` while there are regions, joined buffers, groups or messages of the endpoint,
+/// or calls of other threads that use it.
 /// Threads: any.
 weft_status weft_endpoint_free(weft_endpoint *endpoint);
 
@@ -755,7 +760,7 @@ weft_status weft_get(weft_endpoint *endpoint,
                      size_t len);
 
 /// Starts what `weft_put` does: the bytes must stay as they are until the request has ended.
-/// Operations that were started are not ordered: start after a flush what must be seen later.
+/// Operations that were started are not ordered: start after a fence what must be done later.
 ///
 /// Errors: as for `weft_put`; what the owner refuses is told by the request's end.
 /// Threads: any.
@@ -801,6 +806,90 @@ weft_status weft_flush(weft_endpoint *endpoint, uint32_t peer);
 /// Errors: as for `weft_flush`.
 /// Threads: any; as for `weft_flush`.
 weft_status weft_flush_all(weft_endpoint *endpoint);
+
+/// Has what is started on regions of rank `peer` from now on be done after all that was started
+/// before. Waits for less than `weft_flush`: for puts only whose bytes the peer fetches, which
+/// later operations could overtake; and not at all where there are none.
+///
+/// Threads: any; what other threads start meanwhile is not waited for.
+weft_status weft_fence(weft_endpoint *endpoint, uint32_t peer);
+
+/// Joins `len` bytes of memory that Weft allocates, zeroed, with such memory of rank `peer`, which
+/// makes the same call with this rank and the same `number`; its `len` may differ. Waits for it.
+/// The number tells pairs apart that join the same two ranks.
+///
+/// Errors: `WEFT_SYSTEM` when memory is short; `WEFT_UNKNOWN_PEER`, `WEFT_PEER_DEAD`,
+/// `WEFT_PEER_CLOSED`.
+/// Threads: any; several with the same peer need different numbers.
+weft_status weft_join(weft_endpoint *endpoint,
+                      uint32_t peer,
+                      uint32_t number,
+                      size_t len,
+                      weft_joined **joined);
+
+/// Gives the bytes of the other end.
+///
+/// Threads: any.
+weft_status weft_joined_peer_len(weft_joined *joined, uint64_t *len);
+
+/// Copies `len` bytes from `from` into this end, from byte `offset` of it on.
+///
+/// Errors: `WEFT_REGION` if they would not all be inside.
+/// Threads: any.
+weft_status weft_joined_fill(weft_joined *joined, uint64_t offset, const void *from, size_t len);
+
+/// Copies `len` bytes of this end, from byte `offset` on, to `into`.
+///
+/// Errors: `WEFT_REGION` if they are not all inside.
+/// Threads: any.
+weft_status weft_joined_look(weft_joined *joined, uint64_t offset, void *into, size_t len);
+
+/// Starts to move `len` bytes of this end, from byte `from` on, to byte `to` of the other one.
+/// They must not be changed before the next flag has been given, or a `weft_joined_flush`. What is
+/// written between two flags is unordered.
+///
+/// Errors: `WEFT_REGION` if they are not all inside, here or there; `WEFT_PEER_DEAD`,
+/// `WEFT_PEER_CLOSED`.
+/// Threads: any.
+weft_status weft_joined_write(weft_joined *joined, uint64_t from, uint64_t to, size_t len);
+
+/// Gives the other side a flag, with a value. Waits for long writes that it could overtake.
+///
+/// Errors: as for `weft_joined_write`; `WEFT_REFUSED` for a long write if the other end was freed.
+/// Threads: any.
+weft_status weft_joined_flag(weft_joined *joined, uint64_t value);
+
+/// Waits until all that was written is there, and all flags.
+///
+/// Errors: how the first of them failed.
+/// Threads: any; what other threads write meanwhile is not waited for.
+weft_status weft_joined_flush(weft_joined *joined);
+
+/// The value of the other side's oldest flag that was not taken yet, if there is one: `found` says
+/// so. Makes progress.
+///
+/// Threads: any; each flag is given once.
+weft_status weft_joined_try_flag(weft_joined *joined, bool *found, uint64_t *value);
+
+/// As `weft_joined_try_flag`, but waits for one.
+///
+/// Errors: `WEFT_PEER_DEAD` or `WEFT_PEER_CLOSED` when the other side is gone.
+/// Threads: any; each flag is given once.
+weft_status weft_joined_wait_flag(weft_joined *joined, uint64_t *value);
+
+/// As `weft_joined_wait_flag`, for at most `timeout_ns` nanoseconds.
+///
+/// Errors: as for `weft_joined_wait_flag`, and `WEFT_TIMED_OUT`.
+/// Threads: any; each flag is given once.
+weft_status weft_joined_wait_flag_timeout(weft_joined *joined,
+                                          uint64_t timeout_ns,
+                                          uint64_t *value);
+
+/// Drops this end: what the other side writes from then on ends in `WEFT_REFUSED`.
+///
+/// Errors: `WEFT_BUSY` while another thread uses it, as in a wait for a flag.
+/// Threads: any.
+weft_status weft_joined_free(weft_joined *joined);
 
 /// Adds the number at `number` to one of a region, at byte `offset`, in one step; what it was goes
 /// to `former`.
@@ -884,6 +973,22 @@ weft_status weft_ifetch_and_op(weft_endpoint *endpoint,
                                const void *operands,
                                void *former,
                                weft_request *request);
+
+/// Starts what `weft_compare_and_op` does: comparands and operands are copied, but nobody may touch
+/// `former` until the request has ended.
+///
+/// Errors: as for `weft_ifetch_and_op`.
+/// Threads: any.
+weft_status weft_icompare_and_op(weft_endpoint *endpoint,
+                                 const weft_region_handle *at,
+                                 uint64_t offset,
+                                 weft_op op,
+                                 weft_scalar scalar,
+                                 size_t count,
+                                 const void *comparands,
+                                 const void *operands,
+                                 void *former,
+                                 weft_request *request);
 
 /// Starts what `weft_accumulate` does: the operands are copied.
 ///

@@ -204,8 +204,8 @@ pub extern "C" fn weft_counters(
 /// live, for 5 s if they do not take it. Operations that were started and not waited for end with
 /// it, and their memory is the caller's again.
 ///
-/// Errors: `WEFT_BUSY` while there are regions, groups or messages of the endpoint, or calls of
-/// other threads that use it.
+/// Errors: `WEFT_BUSY` while there are regions, joined buffers, groups or messages of the endpoint,
+/// or calls of other threads that use it.
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_endpoint_free(endpoint: *mut weft_endpoint) -> weft_status {

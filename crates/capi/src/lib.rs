@@ -9,6 +9,7 @@
 //! | `context` | messages in the memory of the device |
 //! | `message` | tagged messages, and requests |
 //! | `region` | memory that peers reach |
+//! | `joined` | buffers that are connected with a peer's |
 //! | `numbers` | types and operators; changing numbers of regions |
 //! | `collective`, `group` | what all ranks do together, or some of them |
 //! | `halo` | exchange of boundaries by a plan |
@@ -27,6 +28,7 @@ pub mod error;
 pub mod group;
 pub mod halo;
 pub mod job;
+pub mod joined;
 mod memory;
 pub mod message;
 pub mod numbers;

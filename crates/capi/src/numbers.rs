@@ -296,6 +296,28 @@ pub extern "C" fn weft_ifetch_and_op(
     Numbers { op, scalar, count, comparands, operands, former }.start(endpoint, at, offset, request)
 }
 
+/// Starts what `weft_compare_and_op` does: comparands and operands are copied, but nobody may touch
+/// `former` until the request has ended.
+///
+/// Errors: as for `weft_ifetch_and_op`.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_icompare_and_op(
+    endpoint: *mut weft_endpoint,
+    at: *const weft_region_handle,
+    offset: u64,
+    op: weft_op,
+    scalar: weft_scalar,
+    count: usize,
+    comparands: *const c_void,
+    operands: *const c_void,
+    former: *mut c_void,
+    request: *mut weft_request,
+) -> weft_status {
+    let (comparands, former) = (Some(comparands), Some(former));
+    Numbers { op, scalar, count, comparands, operands, former }.start(endpoint, at, offset, request)
+}
+
 /// Starts what `weft_accumulate` does: the operands are copied.
 ///
 /// Errors: as for `weft_ifetch_and_op`.

@@ -345,7 +345,7 @@ pub extern "C" fn weft_get(
 }
 
 /// Starts what `weft_put` does: the bytes must stay as they are until the request has ended.
-/// Operations that were started are not ordered: start after a flush what must be seen later.
+/// Operations that were started are not ordered: start after a fence what must be done later.
 ///
 /// Errors: as for `weft_put`; what the owner refuses is told by the request's end.
 /// Threads: any.
@@ -420,4 +420,19 @@ pub extern "C" fn weft_flush(endpoint: *mut weft_endpoint, peer: u32) -> weft_st
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_flush_all(endpoint: *mut weft_endpoint) -> weft_status {
     call(|| on(endpoint, |endpoint| Ok(endpoint.flush_all()?)))
+}
+
+/// Has what is started on regions of rank `peer` from now on be done after all that was started
+/// before. Waits for less than `weft_flush`: for puts only whose bytes the peer fetches, which
+/// later operations could overtake; and not at all where there are none.
+///
+/// Threads: any; what other threads start meanwhile is not waited for.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_fence(endpoint: *mut weft_endpoint, peer: u32) -> weft_status {
+    call(|| {
+        on(endpoint, |endpoint| {
+            endpoint.fence(peer);
+            Ok(())
+        })
+    })
 }

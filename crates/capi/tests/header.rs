@@ -15,10 +15,10 @@ const PAGE: &str = "\
  * has not failed, but for what \"Errors\" says. No call ends the process, and none waits for ever:
  * what waits for a process that dies ends in an error that names it.
  *
- * Handles (pointers to weft_job, weft_endpoint, weft_context, weft_region, weft_group,
- * weft_message, weft_plan) are checked numbers, nothing can be read through them. One that is null
- * or was freed is WEFT_DEAD_HANDLE, also while other threads use or free it; one that is in use is
- * not freed, which is WEFT_BUSY.
+ * Handles (pointers to weft_job, weft_endpoint, weft_context, weft_region, weft_joined,
+ * weft_group, weft_message, weft_plan) are checked numbers, nothing can be read through them. One
+ * that is null or was freed is WEFT_DEAD_HANDLE, also while other threads use or free it; one that
+ * is in use is not freed, which is WEFT_BUSY.
  *
  * \"Threads: any\" means that any thread may make the call at any time, also while others make
  * calls with the same handle.
@@ -63,6 +63,7 @@ fn made() -> String {
         "context",
         "message",
         "region",
+        "joined",
         "numbers",
         "collective",
         "group",

@@ -47,8 +47,8 @@ impl Piece {
 ///
 /// Reading and writing are safe because each way to make a `Buf` keeps its memory alive: a promise
 /// ([`Buf::from_raw`]), shared ownership ([`Buf::from_vec`], [`Buf::from_numbers`]), or a loan that
-/// cannot end while a `Buf` of it exists ([`lend`]). As with any I/O buffer, bytes that are written by one operation
-/// while another uses them are unspecified.
+/// cannot end while a `Buf` of it exists ([`lend`]). As with any I/O buffer, bytes that are written
+/// by one operation while another uses them are unspecified.
 #[derive(Debug)]
 pub struct Buf {
     first: Piece,

@@ -19,4 +19,4 @@ pub const PROVIDER: (u32, u32) = (0, 2);
 pub const C_LIBRARY: &str = "libweft.so.0";
 
 /// The newest version, major and minor, of that library's symbols.
-pub const C_SYMBOLS: (u32, u32) = (0, 1);
+pub const C_SYMBOLS: (u32, u32) = (0, 2);

@@ -70,6 +70,56 @@ fn flags_come_in_order_and_wait_to_be_taken() {
 }
 
 #[test]
+fn threads_share_an_end() {
+    const PART: usize = 20_000;
+    both(|endpoint, end| {
+        let (rank, other) = (endpoint.rank() as usize, 1 - endpoint.rank() as usize);
+        thread::scope(|scope| {
+            // Each thread has five places, which it writes to the other end's second half.
+            for thread in 0..2 {
+                scope.spawn(move || {
+                    for place in thread * 5..thread * 5 + 5 {
+                        let at = (place * PART) as u64;
+                        end.fill(at, &pattern(place + rank, PART)).unwrap();
+                        end.write(at, 200_000 + at, PART).unwrap();
+                        end.flag(place as u64).unwrap();
+                    }
+                });
+            }
+            for _ in 0..10 {
+                let place = end.wait_flag().unwrap() as usize;
+                let mut bytes = vec![0; PART];
+                end.look((200_000 + place * PART) as u64, &mut bytes).unwrap();
+                assert!(bytes == pattern(place + other, PART), "place {place}");
+            }
+        });
+    });
+}
+
+#[test]
+fn a_join_that_is_called_off_leaves_nothing_behind() {
+    both(|endpoint, end| {
+        let operations = || {
+            let counters = endpoint.counters();
+            counters.into_iter().find(|(name, _)| name == "endpoint.operations").unwrap().1
+        };
+        if endpoint.rank() == 0 {
+            let mut joining = endpoint.start_join(1, 8, 100).unwrap();
+            assert!(joining.wait_for(1_000_000).unwrap().is_none());
+            assert!(operations() > 0);
+            drop(joining);
+            // What was sent is acknowledged some time.
+            while operations() > 0 {
+                endpoint.progress();
+                thread::yield_now();
+            }
+        }
+        // Another one goes on.
+        assert!(endpoint.join(end.peer(), u32::MAX, 0).unwrap().is_empty());
+    });
+}
+
+#[test]
 fn what_lies_outside_is_refused() {
     both(|_, end| {
         assert!(matches!(end.write(399_999, 0, 2), Err(Error::Region { .. })));

@@ -7,10 +7,12 @@ use weft_wire::{Envelope, Kind, PeerId};
 
 use super::ops::{Owner, State};
 use super::reach::{self, mark_bytes, marked};
+use super::request::Inner;
 use super::turn::{Along, Atomic};
 use super::work::EndpointWork;
 use super::{Endpoint, Request, Scope, Source, is_finished, request};
 use crate::error::Error;
+use crate::region::joined::Joining;
 use crate::region::{
     Element, HANDLE_LEN, Joined, Notice, OwnedRegion, Region, RegionHandle, bytes_of, elements,
 };
@@ -100,17 +102,44 @@ impl Endpoint {
     /// [`Error::Os`] when memory is short; [`Error::PeerDead`], [`Error::PeerClosed`],
     /// [`Error::UnknownPeer`].
     pub fn join(&self, peer: u32, number: u32, len: usize) -> Result<Joined<'_>, Error> {
+        let mut joining = self.start_join(peer, number, len)?;
+        loop {
+            if let Some(joined) = joining.wait_for(u64::MAX)? {
+                return Ok(joined);
+            }
+        }
+    }
+
+    /// Starts what [`Endpoint::join`] does.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::join`].
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
+    pub fn start_join(&self, peer: u32, number: u32, len: usize) -> Result<Joining<'_>, Error> {
         let memory = self.allocate(len)?.into_buf();
         let own = self.open_region(&memory, PUT, LentBy::Nobody, None)?;
         let tag = u64::from(number);
         let envelope = Envelope { tag, kind: Kind::JOIN, ..Envelope::default() };
         let handle = Buf::from_vec(own.handle().to_bytes().to_vec());
-        let sent = self.start_send(peer, &envelope, &handle)?;
+        if let Some(sent) = self.start_send(peer, &envelope, &handle)? {
+            // A peer that does not get it sends none: that is waited for.
+            self.detach(sent);
+        }
         let came = Buf::from_vec(vec![0; HANDLE_LEN]);
         let came = self.start_receive(Source::Rank(peer), tag.into(), Kind::JOIN, came);
-        let theirs = RegionHandle::from_bytes(&self.wait(came)?.buffer)?.of_peer(peer);
-        sent.map_or(Ok(()), |request| self.wait(request).map(drop))?;
-        Ok(Joined::new(self, own, memory, theirs))
+        Ok(Joining::new(self, peer, (own, memory), came))
+    }
+
+    /// Waits until operations have ended, for at most `timeout_ns`; how they did is told by a wait
+    /// for each. `false`: the time is over.
+    pub(crate) fn have_ended(&self, requests: &[Request], timeout_ns: Option<u64>) -> bool {
+        let under_way = requests.iter().filter_map(|request| match request.inner {
+            Inner::Op { slot, generation } => Some((slot, generation)),
+            Inner::Ended(..) => None,
+        });
+        self.wait_for_those(under_way.collect(), timeout_ns)
     }
 
     /// As [`Endpoint::iput`], of any memory; tells as well whether later puts may overtake it.

@@ -9,6 +9,59 @@ use super::{Notice, Region, RegionHandle};
 use crate::endpoint::{Endpoint, Request};
 use crate::error::Error;
 
+/// A join that has begun: this end is there, and the peer is told of it. Dropped, it is called off.
+pub struct Joining<'e> {
+    endpoint: &'e Endpoint,
+    peer: u32,
+    end: Option<(Region<'e>, Buf)>,
+    /// The peer's word.
+    came: Option<Request>,
+}
+
+impl<'e> Joining<'e> {
+    pub(crate) fn new(
+        endpoint: &'e Endpoint,
+        peer: u32,
+        (own, memory): (Region<'e>, Buf),
+        came: Request,
+    ) -> Joining<'e> {
+        Joining { endpoint, peer, end: Some((own, memory)), came: Some(came) }
+    }
+
+    /// Waits for the peer for at most `timeout_ns`. `None`: it has not joined yet.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::join`]; [`Error::NoRequest`] once it has ended.
+    pub fn wait_for(&mut self, timeout_ns: u64) -> Result<Option<Joined<'e>>, Error> {
+        let came = self.came.take().ok_or(Error::NoRequest)?;
+        let ended = match self.endpoint.wait_for(came, timeout_ns) {
+            Ok(ended) => ended?,
+            Err(came) => {
+                self.came = Some(came);
+                return Ok(None);
+            }
+        };
+        let theirs = RegionHandle::from_bytes(&ended.buffer)?.of_peer(self.peer);
+        let (own, memory) = self.end.take().ok_or(Error::NoRequest)?;
+        Ok(Some(Joined { endpoint: self.endpoint, own, memory, theirs, long: Mutex::default() }))
+    }
+}
+
+impl fmt::Debug for Joining<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "joining rank {}", self.peer)
+    }
+}
+
+impl Drop for Joining<'_> {
+    fn drop(&mut self) {
+        if let Some(came) = self.came.take() {
+            self.endpoint.cancel(&came);
+            self.endpoint.detach(came);
+        }
+    }
+}
+
 /// One end of two joined buffers, made by [`Endpoint::join`]. A write moves any part of this end to
 /// any place of the other one, with no matching and no call there; a flag wakes the other side.
 ///
@@ -36,6 +89,8 @@ use crate::error::Error;
 ///
 /// A flag is seen after all that was written before it, and after earlier flags; nothing is lost,
 /// and nothing comes twice. What is written between two flags is unordered.
+///
+/// Threads may share an end: a flag is seen after what any of them had written before.
 pub struct Joined<'e> {
     endpoint: &'e Endpoint,
     own: Region<'e>,
@@ -45,16 +100,7 @@ pub struct Joined<'e> {
     long: Mutex<Vec<Request>>,
 }
 
-impl<'e> Joined<'e> {
-    pub(crate) fn new(
-        endpoint: &'e Endpoint,
-        own: Region<'e>,
-        memory: Buf,
-        theirs: RegionHandle,
-    ) -> Joined<'e> {
-        Joined { endpoint, own, memory, theirs, long: Mutex::default() }
-    }
-
+impl Joined<'_> {
     /// The rank at the other end.
     pub fn peer(&self) -> u32 {
         self.theirs.rank()
@@ -116,7 +162,7 @@ impl<'e> Joined<'e> {
     /// # Errors
     /// As for [`Joined::write`]; [`Error::Refused`] for a long write if the other end is gone.
     pub fn flag(&self, value: u64) -> Result<(), Error> {
-        self.wait_long()?;
+        self.settle(None)?;
         let (request, _) = self.endpoint.put_from(&self.theirs, 0, &Buf::empty(), Some(value))?;
         self.endpoint.detach(request);
         Ok(())
@@ -127,15 +173,37 @@ impl<'e> Joined<'e> {
     /// # Errors
     /// How the first of them failed.
     pub fn flush(&self) -> Result<(), Error> {
-        self.wait_long()?;
+        self.settle(None)?;
         self.endpoint.flush(self.theirs.rank())
     }
 
-    fn wait_long(&self) -> Result<(), Error> {
+    /// Waits, for at most `timeout_ns`, for long writes that a flag could overtake: without any, a
+    /// flag does not wait. `false`: some are still under way.
+    ///
+    /// # Errors
+    /// As for [`Joined::flag`].
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
+    pub fn settle_for(&self, timeout_ns: u64) -> Result<bool, Error> {
+        self.settle(Some(timeout_ns))
+    }
+
+    fn settle(&self, timeout_ns: Option<u64>) -> Result<bool, Error> {
+        // Held meanwhile: another thread's flag is to be after the same writes.
         let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = std::mem::take(&mut *long);
-        drop(long);
-        self.endpoint.wait_all(all).map(drop)
+        if !self.endpoint.have_ended(&long, timeout_ns) {
+            return Ok(false);
+        }
+        self.endpoint.wait_all(std::mem::take(&mut *long)).map(|_| true)
+    }
+
+    /// This end's memory.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
+    pub fn memory(&self) -> &Buf {
+        &self.memory
     }
 
     /// The oldest flag that was not taken yet, if there is one; makes progress.

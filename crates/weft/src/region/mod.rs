@@ -99,7 +99,7 @@
 
 mod element;
 mod handle;
-mod joined;
+pub(crate) mod joined;
 mod owned;
 
 use std::fmt;
