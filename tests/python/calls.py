@@ -5,28 +5,15 @@ ones in the same order."""
 
 import array
 import gc
-import pickle
 import sys
 import time
 
 import numpy as np
 import weft
+from check import neighbours, raises
+from regions import a_region_closed_during_puts, joined_buffers, regions
 
 SEED = 7
-
-
-def raises(kind, words, call, *args, **kw):
-    """The call raises this kind of error, with these words in it."""
-    try:
-        call(*args, **kw)
-    except kind as error:
-        assert words in str(error), f"{words!r} is not in: {error}"
-        return error
-    raise AssertionError(f"nothing was raised where {kind.__name__} ({words}) was due")
-
-
-def neighbours(ep):
-    return (ep.rank + 1) % ep.size, (ep.rank - 1) % ep.size
 
 
 def messages_of_all_sizes(ep):
@@ -295,149 +282,6 @@ def everywhere(ep):
     data = np.full(5, np.nan if rank == 0 else 1.0)
     ep.allreduce(ops.Sum, data)
     assert np.isnan(data).all()
-
-
-def regions(ep):
-    following, before = neighbours(ep)
-    with ep.region(1 << 20) as region:
-        view = np.frombuffer(region, dtype=np.uint8)
-        assert len(region) == view.size == 1 << 20 and not view.any()
-        there = exchanged(ep, region)
-        assert len(there) == 1 << 20 and there.rank == following and there.rights == (True, True)
-        for tag, size in enumerate((0, 1, 8, 5000, 300_000)):
-            ep.put_with(there, 1000, np.full(size, ep.rank + 1, dtype=np.uint8), tag)
-            notice = region.wait_notice(timeout_s=60)
-            told = (notice.source, notice.value, notice.offset, notice.len)
-            assert told == (before, tag, 1000, size), notice
-            assert (view[1000 : 1000 + size] == before + 1).all()
-        assert region.try_notice() is None
-        raises(weft.TimedOut, "", region.wait_notice, timeout_s=0.01)
-        ep.barrier()
-        region.write(0, b"mine %d" % ep.rank)
-        ep.barrier()
-        got = bytearray(6)
-        ep.get(there, 0, got)
-        assert got == b"mine %d" % following
-        region.read(0, got)
-        assert got == b"mine %d" % ep.rank
-        started_on_regions(ep, there, view)
-        numbers(ep, there, region)
-        out_of_bounds(ep, there)
-    assert view[5] == ord(str(ep.rank))
-    ep.barrier()
-    raises((weft.Refused, weft.BadArgument), "dropped", ep.put, there, 0, b"late")
-    raises(weft.Closed, "closed", region.read, 0, got)
-    region.close()
-    borrowed(ep)
-
-
-def exchanged(ep, region):
-    """The next rank's handle, through bytes and pickles."""
-    following, before = neighbours(ep)
-    request = ep.isend(before, 11, region.handle.to_bytes())
-    into = bytearray(weft.HANDLE_LEN)
-    ep.recv(following, 11, into)
-    request.wait()
-    there = weft.RegionHandle.from_bytes(into)
-    assert pickle.loads(pickle.dumps(there)) == there
-    return there
-
-
-def started_on_regions(ep, there, view):
-    size = 1 << 18
-    ep.barrier()
-    data = np.arange(size, dtype=np.uint8)
-    requests = [ep.iput(there, n * 1000, data[n * 1000 : (n + 1) * 1000]) for n in range(100)]
-    ep.wait_all(requests)
-    ep.iput(there, 100_000, data[100_000:])
-    ep.flush(there.rank)
-    ep.barrier()
-    assert (view[:size] == data).all()
-    got = np.zeros(size, dtype=np.uint8)
-    ep.iget(there, 0, got).wait()
-    assert (got == data).all()
-    ep.iput_with(there, size, data[:3], 1).wait()
-    ep.flush()
-    ep.barrier()
-
-
-def numbers(ep, there, region):
-    assert region.wait_notice().value == 1
-    ep.barrier()
-    np.frombuffer(region, dtype=np.uint8)[:256] = 0
-    ep.barrier()
-    assert ep.fetch_add(there, 0, 5) == 0
-    assert ep.fetch_add(there, 0, -7) == 5
-    assert ep.fetch_add(there, 8, 0.5) == 0.0
-    assert ep.fetch_add(there, 16, 200, "uint8") == 0
-    assert ep.fetch_add(there, 16, 100, "uint8") == 200
-    assert ep.compare_swap(there, 0, -2, 40) == -2
-    assert ep.compare_swap(there, 0, -2, 41) == 40
-    ep.accumulate(there, 64, weft.AtomicOp.Max, np.array([3.0, -1.0]))
-    former = np.zeros(2)
-    ep.fetch_and_op(there, 64, weft.AtomicOp.Sum, np.array([1.0, 1.0]), former)
-    assert (former == [3.0, 0.0]).all()
-    bad = weft.BadArgument
-    raises(bad, "not aligned", ep.fetch_add, there, 3, 1)
-    raises(bad, "no type", ep.fetch_add, there, 0, 1, "int7")
-    raises(bad, "no number of type", ep.fetch_add, there, 0, 300, "uint8")
-    add, two, three = weft.AtomicOp.Sum, np.zeros(2), np.zeros(3)
-    raises(bad, "too many", ep.accumulate, there, 0, add, np.zeros(513))
-    raises(bad, "as many numbers", ep.fetch_and_op, there, 0, add, two, three)
-    ep.barrier()
-    assert np.frombuffer(region, dtype="int64")[0] == 40
-    region.write(0, b"mine %d" % ep.rank)
-
-
-def out_of_bounds(ep, there):
-    bad, end = weft.BadArgument, len(there)
-    raises(bad, "not all inside", ep.put, there, end, b"1")
-    raises(bad, "not all inside", ep.get, there, end - 7, bytearray(8))
-    raises(bad, "not all inside", ep.iput, there, (1 << 64) - 1, b"12")
-    raises(bad, "bytes", weft.RegionHandle.from_bytes, b"short")
-    raises(bad, "no handle", weft.RegionHandle.from_bytes, bytes(weft.HANDLE_LEN))
-    ep.put(there, end, b"")
-    ep.barrier()
-
-
-def borrowed(ep):
-    rank = ep.rank
-    mine = np.arange(1000.0) + rank
-    bad = weft.BadArgument
-    raises(bad, "without any right", ep.register, mine, get=False, put=False)
-    raises(bad, "read-only", ep.register, b"bytes")
-    raises(bad, "in C order", ep.register, mine[::2])
-    with ep.register(mine, put=False) as region:
-        raises(BufferError, "array", memoryview, region)
-        there = exchanged(ep, region)
-        got = np.zeros(1000)
-        ep.get(there, 0, got)
-        assert (got == np.arange(1000.0) + there.rank).all()
-        raises(bad, "right to put", ep.put, there, 0, got)
-        ep.barrier()
-    # The memory is this program's again.
-    mine.resize(10, refcheck=True)
-    ep.barrier()
-
-
-def a_region_closed_during_puts(ep):
-    """Puts that are under way end well or are refused; nobody writes the memory afterwards."""
-    for _ in range(5):
-        mine = np.zeros(1 << 21, dtype=np.uint8)
-        region = ep.register(mine)
-        there = exchanged(ep, region)
-        ep.barrier()
-        data = np.full(1 << 21, 1, dtype=np.uint8)
-        requests = [ep.iput(there, 0, data) for _ in range(4)]
-        region.close()
-        mine[:] = 7
-        for request in requests:
-            try:
-                request.wait()
-            except weft.Refused as error:
-                assert "dropped" in str(error) and error.peer == there.rank
-        ep.barrier()
-        assert (mine == 7).all()
 
 
 def groups(ep):
@@ -719,6 +563,7 @@ TESTS = [
     dropped_requests,
     collectives,
     regions,
+    joined_buffers,
     a_region_closed_during_puts,
     groups,
     plans,

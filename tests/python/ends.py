@@ -10,7 +10,7 @@ import threading
 import time
 
 import weft
-from calls import raises
+from check import raises
 
 #: Far longer than anything here takes.
 LIMIT_S = 120
@@ -20,6 +20,7 @@ def killed(ep):
     """Rank 1 is killed: whatever rank 0 waits for ends in an error that names it."""
     dead = weft.PeerDead
     plan, stages, _ = line(ep)
+    end = ep.join(1 - ep.rank, 1, 100)
     if ep.rank == 1:
         with ep.region(1 << 20) as region:
             ep.send(0, 1, region.handle.to_bytes())
@@ -49,6 +50,8 @@ def killed(ep):
     raises(dead, "rank 1", group.broadcast, 1, into)
     raises(dead, "rank 1", group.deliver)
     raises(dead, "rank 1", region.wait_notice)
+    raises(dead, "rank 1", end.wait_flag)
+    raises(dead, "rank 1", ep.join, 1, 2, 100)
     raises(dead, "rank 1", plan.wait, stages[0], timeout_s=LIMIT_S)
     raises(dead, "rank 1", plan.start, stages[1])
     raises(ConnectionError, "is gone", ep.recv, 1, 5, into)
@@ -75,8 +78,8 @@ def closed(ep):
 def left_open(ep):
     """Rank 1 closes nothing: the interpreter's end does, plans under way included."""
     global KEPT
-    KEPT = line(ep)
-    plan, stages, _ = KEPT
+    KEPT = line(ep), ep.join(1 - ep.rank, 1, 100)
+    plan, stages, _ = KEPT[0]
     if ep.rank == 1:
         for stage in stages:
             plan.start(stage)
@@ -96,6 +99,7 @@ def left_by_an_error(ep):
 def interrupted(ep):
     """Ctrl-C ends every wait, and what was waited for leaves no trace."""
     plan, stages, arrays = line(ep)
+    end = ep.join(1 - ep.rank, 1, 100)
     if ep.rank == 1:
         cells = memoryview(arrays[0])
         cells[1] = cells[1000] = 7.0
@@ -114,6 +118,8 @@ def interrupted(ep):
         lambda: ep.probe(1, 9),
         lambda: ep.send(1, 8, long),
         lambda: region.wait_notice(),
+        lambda: end.wait_flag(),
+        lambda: ep.join(1, 2, 100),
         lambda: group.deliver(),
         lambda: group.barrier(),
         lambda: group.wait(),
@@ -278,20 +284,30 @@ def closed_by_another_thread(ep):
         plan.start(first)
         planner.start()
 
-    def wait():
+    def wait(call, *args):
         try:
-            ep.recv(1 - ep.rank, 9, bytearray(1))
+            call(*args)
         except weft.Error as error:
             ends.append(error)
 
-    waiter = threading.Thread(target=wait)
-    waiter.start()
+    end = ep.join(1 - ep.rank, 1, 100)
+    waits = [
+        (ep.recv, 1 - ep.rank, 9, bytearray(1)),
+        (end.wait_flag,),
+        # The other one says another number.
+        (ep.join, 1 - ep.rank, 2 + ep.rank, 100),
+    ]
+    waiters = [threading.Thread(target=wait, args=args) for args in waits]
+    for waiter in waiters:
+        waiter.start()
     request = ep.irecv(1 - ep.rank, 10, into := bytearray(1))
     ep.barrier()
     time.sleep(0.05)
     ep.close()
-    waiter.join()
-    assert isinstance(ends[0], (weft.Closed, weft.Cancelled, weft.PeerClosed)), ends
+    for waiter in waiters:
+        waiter.join()
+    ended = (weft.Closed, weft.Cancelled, weft.PeerClosed)
+    assert len(ends) == 3 and all(isinstance(error, ended) for error in ends), ends
     if ep.rank == 0:
         planner.join()
         assert isinstance(told[0], (weft.Closed, weft.PeerClosed, weft.PeerDead)), told

@@ -12,6 +12,15 @@ def talk(endpoint: weft.Endpoint) -> int:
         endpoint.put_with(handle, 0, memoryview(b"1"), 5)
         sender, data = group.deliver()
         notice: weft.Notice = region.wait_notice()
+        op, into = weft.AtomicOp.SwapIfLess, bytearray(1)
+        started: weft.Request = endpoint.icompare_and_op(handle, 0, op, b"1", b"2", into)
+        endpoint.fence(handle.rank)
+        started.wait()
+    with endpoint.join(1, 5, 100) as end:
+        end.write(0, len(end) // 2, 10)
+        end.flag(3)
+        flag: int = end.wait_flag(timeout_s=1)
+        print(end.peer, end.peer_len, memoryview(end)[0], flag)
     return request.wait().len + status.source + sender + len(data) + notice.len
 
 

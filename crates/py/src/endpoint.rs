@@ -1,5 +1,5 @@
 //! The endpoint as Python has it: the library's behind a lock that only its closing takes for
-//! itself, and what must end before it: operations, plans, regions and groups.
+//! itself, and what must end before it: operations, plans, regions, joined buffers and groups.
 
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -8,18 +8,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use weft::boundary::Seat;
+use weft::boundary::{Joining, Seat};
 use weft::endpoint::{Completion, Endpoint as Native, Request as NativeRequest};
+use weft::region::{Joined, Region};
 
 use crate::error::Failure;
 use crate::fork::Born;
 use crate::halo;
 use crate::job::Job;
+use crate::joined::{Ends, Joins};
 use crate::memory::Memory;
 use crate::message::Status;
 use crate::opened;
-use crate::region::Kept;
+use crate::region::Regions;
 use crate::request::{Operation, Request};
+use crate::shelf::Kept;
 use crate::wait::{Limit, apart};
 
 /// So long each operation that cannot be cancelled may take to end when the endpoint is closed.
@@ -51,7 +54,9 @@ pub struct Endpoint {
     /// Those that nobody holds a request for: they go on with their memory.
     loose: Mutex<Vec<Arc<Operation>>>,
     loose_count: AtomicUsize,
-    pub(crate) regions: Mutex<HashMap<u64, ManuallyDrop<Kept>>>,
+    pub(crate) regions: Regions,
+    pub(crate) joins: Joins,
+    pub(crate) ends: Ends,
     pub(crate) plans: Mutex<HashMap<u64, ManuallyDrop<halo::Kept>>>,
     pub(crate) seats: Mutex<Vec<Seat>>,
     /// The group of all ranks, once there was a barrier.
@@ -79,7 +84,9 @@ impl Endpoint {
             operations: Mutex::default(),
             loose: Mutex::default(),
             loose_count: AtomicUsize::new(0),
-            regions: Mutex::default(),
+            regions: Regions::new("region"),
+            joins: Joins::new("endpoint"),
+            ends: Ends::new("joined buffer"),
             plans: Mutex::default(),
             seats: Mutex::default(),
             everybody: Mutex::default(),
@@ -295,12 +302,12 @@ impl Endpoint {
         operations.extend(started.iter().filter_map(Weak::upgrade));
         let mut seats = std::mem::take(&mut *lock(&self.seats));
         seats.extend(lock(&self.everybody).take());
-        let regions = std::mem::take(&mut *lock(&self.regions)).into_values();
-        let regions = regions.map(ManuallyDrop::into_inner).collect();
+        let regions = self.regions.take_all();
+        let (joins, ends) = (self.joins.take_all(), self.ends.take_all());
         let plans = std::mem::take(&mut *lock(&self.plans)).into_values();
         let plans = plans.map(ManuallyDrop::into_inner).collect();
         let native = ManuallyDrop::into_inner(native);
-        Some(Ending { operations, plans, seats, regions, native })
+        Some(Ending { operations, plans, seats, joins, ends, regions, native })
     }
 }
 
@@ -310,14 +317,16 @@ struct Ending {
     operations: Vec<Arc<Operation>>,
     plans: Vec<halo::Kept>,
     seats: Vec<Seat>,
-    regions: Vec<Kept>,
+    joins: Vec<Kept<Mutex<Joining<'static>>>>,
+    ends: Vec<Kept<Joined<'static>>>,
+    regions: Vec<Kept<Region<'static>>>,
     native: Box<Native>,
 }
 
 impl Ending {
     /// Ends all of it. Gives the operations, whose memory is free where they have ended.
     fn run(self) -> Vec<Arc<Operation>> {
-        let Ending { operations, plans, seats, regions, native } = self;
+        let Ending { operations, plans, seats, joins, ends, regions, native } = self;
         let ended: Vec<_> = plans.iter().map(halo::Kept::end).collect();
         for operation in &operations {
             // What cannot be cancelled ends by itself, or its peer is in trouble.
@@ -328,7 +337,7 @@ impl Ending {
         for seat in seats {
             drop(seat.on(&native));
         }
-        drop(regions);
+        drop((joins, ends, regions));
         if ended.iter().all(Result::is_ok) {
             drop(native);
         } else {

@@ -5,9 +5,11 @@
 //! |---|---|
 //! | `job`, `endpoint` | the place in a job; an endpoint, and the way to the library's |
 //! | `message`, `request` | tagged messages; operations that go on |
-//! | `collective`, `group`, `region` | the same as the library's modules of these names |
+//! | `collective`, `group`, `region`, `joined` | the same as the library's modules of these names |
+//! | `atomic`, `number` | changing numbers of regions; the numbers that programs give |
+//! | `shelf` | regions and joined buffers that are open, until they or the endpoint are closed |
 //! | `halo`, `array` | exchange of boundaries: the plan, and its arrays |
-//! | `memory`, `dlpack`, `number` | what programs give: their memory, their numbers |
+//! | `memory`, `dlpack` | the memory that programs give |
 //! | `wait` | waits in slices, between which signals are looked at |
 //! | `error`, `fork` | what is raised; endpoints that a forked child must not touch |
 //!
@@ -16,6 +18,7 @@
 //! wait. Locks of this crate are never held while it is taken again.
 
 mod array;
+mod atomic;
 mod collective;
 mod dlpack;
 mod endpoint;
@@ -24,11 +27,13 @@ mod fork;
 mod group;
 mod halo;
 mod job;
+mod joined;
 mod memory;
 mod message;
 mod number;
 mod region;
 mod request;
+mod shelf;
 mod wait;
 
 use pyo3::PyClass;
@@ -67,6 +72,7 @@ fn _weft(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<region::Region>()?;
     module.add_class::<region::RegionHandle>()?;
     module.add_class::<region::Notice>()?;
+    module.add_class::<joined::Joined>()?;
     module.add_class::<halo::Plan>()?;
     module.add_class::<halo::Stage>()?;
     module.add_class::<array::Array>()?;

@@ -1,35 +1,28 @@
 //! Regions: memory that peers read, write and change by themselves.
 
 use std::ffi::c_int;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use weft::boundary::Row;
 use weft::endpoint::Endpoint as Native;
 use weft::error::Error;
 use weft::region::{Notice as NativeNotice, Region as NativeRegion, RegionHandle as NativeHandle};
-use weft::remote::{AtomicOp as NativeOp, Rights};
+use weft::remote::Rights;
 use weft_sys::buf::Buf;
 
-use crate::endpoint::{Endpoint, Held, lock};
+use crate::endpoint::Endpoint;
 use crate::error::Failure;
 use crate::memory::{Memory, Use};
 use crate::message::Status;
-use crate::number::{AtomicOp, from_bytes, to_bytes, type_of};
 use crate::request::Request;
+use crate::shelf;
 use crate::wait::{Limit, in_slices};
 
-/// A region that is open. The library's is dropped before the memory, and before its endpoint.
-pub struct Kept {
-    region: Arc<NativeRegion<'static>>,
-    _memory: Option<Memory>,
-}
+/// Regions that are open on an endpoint.
+pub type Regions = shelf::Shelf<NativeRegion<'static>>;
 
 /// Names a region of some process, for its peers: it is sent to them as bytes (or pickled), and
 /// given to `put` and its siblings there. When the region is closed its handles name nothing.
@@ -131,9 +124,6 @@ pub struct Region {
     own: Option<Buf>,
 }
 
-// SAFETY: `own` is only asked for its address and length, and dropped.
-unsafe impl Sync for Region {}
-
 #[pymethods]
 impl Region {
     /// What peers reach it by.
@@ -185,29 +175,7 @@ impl Region {
     /// Drops the region: no byte of it is read or written for peers afterwards.
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
         let endpoint = self.endpoint.get();
-        endpoint.check_process()?;
-        // The endpoint stays meanwhile: the library's region uses it when it is dropped.
-        let ended = py.detach(|| {
-            endpoint.with(|_| {
-                let kept = lock(&endpoint.regions).remove(&self.number);
-                let Some(kept) = kept.map(ManuallyDrop::into_inner) else { return Ok(None) };
-                let Kept { mut region, _memory: memory } = kept;
-                // Other threads are at most a slice long in it.
-                while let Err(used) = Arc::try_unwrap(region) {
-                    region = used;
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Ok(memory)
-            })
-        });
-        match ended {
-            // The GIL is held here, as those want it who have the memory.
-            Ok(memory) => drop(memory),
-            // Closing has dropped it.
-            Err(Failure::Closed { .. }) => {}
-            Err(failure) => return Err(failure),
-        }
-        Ok(())
+        shelf::close(py, endpoint, &endpoint.regions, self.number)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -230,13 +198,8 @@ impl Region {
             let why = "the region has the memory of an array: look at that";
             return Err(PyBufferError::new_err(why));
         };
-        let ptr = own.pieces().next().map_or(0, |piece| piece.addr()) as *mut _;
-        let (object, len) = (slf.as_ptr(), own.len() as isize);
         // SAFETY: the view is Python's to fill; it keeps the region, and that its memory.
-        match unsafe { ffi::PyBuffer_FillInfo(view, object, ptr, len, 0, flags) } {
-            0 => Ok(()),
-            _ => Err(PyErr::fetch(slf.py())),
-        }
+        unsafe { show(slf.as_any(), own, view, flags) }
     }
 
     fn __repr__(&self) -> String {
@@ -244,11 +207,16 @@ impl Region {
     }
 }
 
+impl RegionHandle {
+    /// The library's.
+    pub fn native(&self) -> NativeHandle {
+        self.handle
+    }
+}
+
 impl Region {
     fn native(&self) -> Result<Arc<NativeRegion<'static>>, Failure> {
-        let regions = lock(&self.endpoint.get().regions);
-        let kept = regions.get(&self.number).ok_or(Failure::Closed { what: "region" })?;
-        Ok(Arc::clone(&kept.region))
+        self.endpoint.get().regions.get(self.number)
     }
 
     /// Uses the library's region, which closing it waits for.
@@ -263,6 +231,25 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         let _ = Python::try_attach(|py| self.close(py));
+    }
+}
+
+/// Exports the memory of an object to Python.
+///
+/// # Safety
+/// `view` may be filled, and the object keeps the memory for as long as it lives.
+pub unsafe fn show(
+    object: &Bound<'_, PyAny>,
+    own: &Buf,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> PyResult<()> {
+    let ptr = own.pieces().next().map_or(0, |piece| piece.addr()) as *mut _;
+    let len = own.len() as isize;
+    // SAFETY: the rest is the caller's.
+    match unsafe { ffi::PyBuffer_FillInfo(view, object.as_ptr(), ptr, len, 0, flags) } {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(object.py())),
     }
 }
 
@@ -294,35 +281,15 @@ impl Endpoint {
         rights: Rights,
         memory: Option<Memory>,
     ) -> Result<(u64, NativeHandle), Failure> {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let endpoint = slf.get();
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         endpoint.with(|native| {
             let region = native.register_buf(buf, rights)?;
-            // SAFETY: it only lives in `regions`, and for the length of slices in which the
-            // endpoint cannot be closed; closing empties `regions` before it drops the endpoint.
+            // SAFETY: it only lives on the shelf, and for the length of slices in which the
+            // endpoint cannot be closed; closing empties its shelves before it drops the endpoint.
             let region: NativeRegion<'static> = unsafe { std::mem::transmute(region) };
             let handle = region.handle();
-            let kept = ManuallyDrop::new(Kept { region: Arc::new(region), _memory: memory });
-            lock(&endpoint.regions).insert(number, kept);
-            Ok((number, handle))
+            Ok((endpoint.regions.put(region, memory), handle))
         })
-    }
-
-    /// Does something to the numbers of a region, and gives what they were, if that is wanted.
-    fn atomic(
-        &self,
-        py: Python<'_>,
-        at: (&RegionHandle, u64),
-        row: Row<'_>,
-    ) -> Result<Vec<u8>, Failure> {
-        let (handle, offset) = (at.0.handle, at.1);
-        // The row's bytes are copied as it starts.
-        let held: Held = [None, None];
-        let ended = self.run(py, held, Limit::NONE, move |endpoint| {
-            Ok(Some(endpoint.start_atomic(&handle, offset, row)?))
-        })?;
-        Ok(ended.map(|completion| completion.buffer).unwrap_or_default())
     }
 }
 
@@ -438,82 +405,15 @@ impl Endpoint {
         Endpoint::start(slf, [Some(memory), None], Status::default(), start)
     }
 
-    /// Adds to a number of a region in one step, and gives what it was. `dtype` names its type
-    /// (`"int64"`, which ints have by default; `"float64"`, which floats have; ...); it lies at a
-    /// multiple of its size. Whole numbers wrap around. Raises as `put`.
-    #[pyo3(signature = (at, offset, number, dtype=None))]
-    fn fetch_add(
-        &self,
-        py: Python<'_>,
-        at: &RegionHandle,
-        offset: u64,
-        number: &Bound<'_, PyAny>,
-        dtype: Option<&str>,
-    ) -> Result<Py<PyAny>, Failure> {
-        let scalar = type_of(dtype, number)?;
-        let operands = &to_bytes(number, scalar)?;
-        let former = Some(Buf::from_vec(vec![0; operands.len()]));
-        let row = Row { op: NativeOp::Sum, scalar, operands, comparands: &[], former };
-        from_bytes(py, &self.atomic(py, (at, offset), row)?, scalar)
-    }
-
-    /// Sets a number of a region to `new` if it is `expected`, in one step; gives what it was.
-    /// `dtype` as for `fetch_add`. Raises as `put`.
-    #[pyo3(signature = (at, offset, expected, new, dtype=None))]
-    fn compare_swap(
-        &self,
-        py: Python<'_>,
-        at: &RegionHandle,
-        offset: u64,
-        expected: &Bound<'_, PyAny>,
-        new: &Bound<'_, PyAny>,
-        dtype: Option<&str>,
-    ) -> Result<Py<PyAny>, Failure> {
-        let scalar = type_of(dtype, new)?;
-        let (operands, comparands) = (&to_bytes(new, scalar)?, &to_bytes(expected, scalar)?);
-        let former = Some(Buf::from_vec(vec![0; operands.len()]));
-        let row = Row { op: NativeOp::SwapIfEqual, scalar, operands, comparands, former };
-        from_bytes(py, &self.atomic(py, (at, offset), row)?, scalar)
-    }
-
-    /// Changes a row of numbers of a region by `op` and an array of operands, 512 at most, each in
-    /// one step; waits until it has been done. Raises as `put`.
-    fn accumulate(
-        &self,
-        py: Python<'_>,
-        at: &RegionHandle,
-        offset: u64,
-        op: AtomicOp,
-        operands: &Bound<'_, PyAny>,
-    ) -> Result<(), Failure> {
-        let memory = Memory::of(operands, Use::Read)?;
-        let (op, scalar, operands) = (op.native(), memory.scalar()?, memory.bytes());
-        let row = Row { op, scalar, operands, comparands: &[], former: None };
-        self.atomic(py, (at, offset), row).map(drop)
-    }
-
-    /// As `accumulate`, and puts what the numbers were into `into`, an array like `operands`.
-    fn fetch_and_op(
-        &self,
-        py: Python<'_>,
-        at: &RegionHandle,
-        offset: u64,
-        op: AtomicOp,
-        operands: &Bound<'_, PyAny>,
-        into: &Bound<'_, PyAny>,
-    ) -> Result<(), Failure> {
-        let memory = Memory::of(operands, Use::Read)?;
-        let mut former = Memory::of(into, Use::Fill)?;
-        if former.len() != memory.len() || former.scalar()? != memory.scalar()? {
-            let why = "`into` must have as many numbers as `operands`, of the same type";
-            return Err(Failure::argument(why));
-        }
-        let (op, scalar, operands) = (op.native(), memory.scalar()?, memory.bytes());
-        let wanted = Some(Buf::from_vec(vec![0; operands.len()]));
-        let row = Row { op, scalar, operands, comparands: &[], former: wanted };
-        let bytes = self.atomic(py, (at, offset), row)?;
-        former.bytes_mut().copy_from_slice(&bytes);
-        Ok(())
+    /// Has what is started on regions of rank `peer` from now on be done after all that was started
+    /// before. Waits for less than `flush`: for puts only whose bytes the peer fetches, which later
+    /// operations could overtake; and not at all where there are none.
+    fn fence(&self, py: Python<'_>, peer: u32) -> Result<(), Failure> {
+        let peer = self.checked_rank(peer)?;
+        in_slices(py, Limit::NONE, |slice_ns| {
+            let is_over = self.with(|endpoint| Ok(endpoint.fence_for(peer, slice_ns)))?;
+            Ok(is_over.then_some(()))
+        })
     }
 
     /// Waits until all operations on regions that this process has started have ended, those of

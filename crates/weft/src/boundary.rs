@@ -15,8 +15,8 @@
 //! (`Request::into_number`); it gives memory by a promise to [`Endpoint::start_send`],
 //! [`Endpoint::start_receive`], `Endpoint::start_put`, `Endpoint::start_get`,
 //! `Endpoint::start_atomic` and `Endpoint::register_buf`, and waits in parts by
-//! [`Endpoint::wait_for`], [`Endpoint::probe_for`], `Endpoint::flush_for`, [`Joining::wait_for`]
-//! and `Joined::settle_for`, all parts but the first within [`going_on`].
+//! [`Endpoint::wait_for`], [`Endpoint::probe_for`], `Endpoint::flush_for`, `Endpoint::fence_for`,
+//! [`Joining::wait_for`] and `Joined::settle_for`, all parts but the first within [`going_on`].
 //!
 //! [`Endpoint::start_send`]: crate::endpoint::Endpoint::start_send
 //! [`Endpoint::start_receive`]: crate::endpoint::Endpoint::start_receive

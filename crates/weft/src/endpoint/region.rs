@@ -604,8 +604,21 @@ impl Endpoint {
     /// before. Waits for less than [`Endpoint::flush`]: for puts only whose bytes the peer fetches,
     /// which later operations could overtake; and not at all where there are none.
     pub fn fence(&self, peer: u32) {
+        self.fence_those(peer, None);
+    }
+
+    /// As [`Endpoint::fence`], waiting for at most `timeout_ns`. `false`: what is started now may
+    /// still be done before.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
+    pub fn fence_for(&self, peer: u32, timeout_ns: u64) -> bool {
+        self.fence_those(peer, Some(timeout_ns))
+    }
+
+    fn fence_those(&self, peer: u32, timeout_ns: Option<u64>) -> bool {
         let under_way = self.station.lock().ops.fetched_by(PeerId(peer));
-        self.wait_for_those(under_way, None);
+        self.wait_for_those(under_way, timeout_ns)
     }
 
     /// Waits for operations, named by slot and generation; how they end is told elsewhere. `false`:
