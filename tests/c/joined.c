@@ -73,12 +73,16 @@ static void flags(void) {
 
 /* Threads share an end: each writes parts of its own, long enough that a flag could overtake them,
  * and its flag for each comes after it. */
-enum { THREADS = 3, PARTS = 5, PART = 20000 };
+enum { THREADS = 2, PARTS = 2, PART = 100000 };
+
+static pthread_barrier_t all_written;
 
 static void *write_parts(void *first_at) {
     uint64_t first = *(uint64_t *)first_at;
     for (uint64_t part = first; part < first + PARTS; part++) {
         GOOD(weft_joined_write(to_next, part * PART, part * PART, PART));
+        /* All flags come while all writes are under way. */
+        pthread_barrier_wait(&all_written);
         GOOD(weft_joined_flag(to_next, part));
     }
     return NULL;
@@ -94,6 +98,7 @@ static void shared(void) {
         paint(bytes, PART, rank + (unsigned)part);
         GOOD(weft_joined_fill(to_next, part * PART, bytes, PART));
     }
+    HOLDS(pthread_barrier_init(&all_written, NULL, THREADS) == 0);
     GOOD(weft_barrier(endpoint));
     for (unsigned i = 0; i < THREADS; i++) {
         first[i] = i * PARTS;

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::sync::Barrier;
 use std::thread;
 
 use common::{FAULTS, ether, shm};
@@ -71,17 +72,23 @@ fn flags_come_in_order_and_wait_to_be_taken() {
 
 #[test]
 fn threads_share_an_end() {
-    const PART: usize = 20_000;
+    /// So long that a short one could overtake it, over each medium.
+    const PART: usize = 150_000;
+    const HALF: usize = 10 * PART;
     both(|endpoint, end| {
-        let (rank, other) = (endpoint.rank() as usize, 1 - endpoint.rank() as usize);
+        let (rank, other) = (endpoint.rank() as usize, end.peer() as usize);
+        let end = &endpoint.join(end.peer(), 4, 2 * HALF).unwrap();
+        let written = &Barrier::new(2);
         thread::scope(|scope| {
             // Each thread has five places, which it writes to the other end's second half.
             for thread in 0..2 {
                 scope.spawn(move || {
                     for place in thread * 5..thread * 5 + 5 {
-                        let at = (place * PART) as u64;
-                        end.fill(at, &pattern(place + rank, PART)).unwrap();
-                        end.write(at, 200_000 + at, PART).unwrap();
+                        let at = place * PART;
+                        end.fill(at as u64, &pattern(place + rank, PART)).unwrap();
+                        end.write(at as u64, (HALF + at) as u64, PART).unwrap();
+                        // Both flags come while both writes are under way.
+                        written.wait();
                         end.flag(place as u64).unwrap();
                     }
                 });
@@ -89,10 +96,13 @@ fn threads_share_an_end() {
             for _ in 0..10 {
                 let place = end.wait_flag().unwrap() as usize;
                 let mut bytes = vec![0; PART];
-                end.look((200_000 + place * PART) as u64, &mut bytes).unwrap();
+                end.look((HALF + place * PART) as u64, &mut bytes).unwrap();
                 assert!(bytes == pattern(place + other, PART), "place {place}");
             }
         });
+        // They drop their ends together.
+        end.flag(10).unwrap();
+        assert_eq!(end.wait_flag().unwrap(), 10);
     });
 }
 
