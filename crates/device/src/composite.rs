@@ -12,6 +12,7 @@ use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 use crate::attention::Attention;
 use crate::device::{Caps, Counters, Device, Doorbell, Event, Pulse, Row, SendError, Wake, Way};
 use crate::error::Error;
+use crate::pace::Pace;
 
 /// The entry of the table for a peer that was never associated.
 const NONE: u8 = u8::MAX;
@@ -182,6 +183,10 @@ impl Device for Composite {
     #[inline]
     fn eager_limit(&self, peer: PeerId) -> usize {
         self.devices[self.of(peer).unwrap_or(0)].eager_limit(peer)
+    }
+
+    fn copy_pace(&self, peer: PeerId) -> Option<Pace> {
+        self.devices[self.of(peer)?].copy_pace(peer)
     }
 
     fn is_self(&self, peer: PeerId) -> bool {

@@ -12,6 +12,7 @@ use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
 use crate::attention::Attention;
 use crate::error::Error;
+use crate::pace::Pace;
 
 /// What a device can do and how much, as data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,6 +155,12 @@ pub trait Device: Send {
     fn eager_limit(&self, peer: PeerId) -> usize {
         let caps = self.caps(peer);
         caps.eager_max.min(caps.announce_from.saturating_sub(1))
+    }
+
+    /// How fast what `peer` announces is copied here, where that is one copy, straight from memory
+    /// to memory.
+    fn copy_pace(&self, _peer: PeerId) -> Option<Pace> {
+        None
     }
 
     /// Whether `peer` is this process itself.

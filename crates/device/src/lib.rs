@@ -16,6 +16,7 @@
 //! | [`attention`] | what a call leaves to the tender |
 //! | [`patience`] | how long to spin before sleeping |
 //! | [`courtesy`] | letting others run after a send |
+//! | [`pace`] | how fast copies of long messages are |
 //! | [`tune`] | how long network cards wait before they interrupt |
 //! | [`error`], [`env`](mod@env) | the errors of the library, and the `WEFT_*` variables |
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ pub mod env;
 pub mod error;
 pub mod ether;
 pub mod loopback;
+pub mod pace;
 pub mod page;
 pub mod patience;
 pub mod shm;

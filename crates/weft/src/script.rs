@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use weft_device::pace::Pace;
 use weft_sys::buf::Buf;
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
@@ -34,6 +35,8 @@ pub(crate) struct Seen {
     pub(crate) expelled: bool,
     /// Whether there is no room for messages.
     pub(crate) full: bool,
+    /// How fast what is announced is copied, where that is one copy: all else is eager then.
+    pub(crate) pace: Option<Pace>,
 }
 
 /// A device with one peer, which does what the test has it do.
@@ -59,7 +62,11 @@ impl Device for Script {
         "script"
     }
     fn caps(&self, _: PeerId) -> Caps {
-        Caps { eager_max: EAGER_MAX, announce_from: EAGER_MAX + 1, free_poll: true }
+        let eager_max = self.seen().pace.map_or(EAGER_MAX, |_| usize::MAX / 2);
+        Caps { eager_max, announce_from: eager_max + 1, free_poll: true }
+    }
+    fn copy_pace(&self, _: PeerId) -> Option<Pace> {
+        self.seen().pace
     }
     fn reaches(&self, _: &Address) -> bool {
         true

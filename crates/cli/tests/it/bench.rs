@@ -68,9 +68,15 @@ fn two_ranks_measure_shared_memory() {
     assert!(bw.iter().all(|l| l["bandwidth_mb_s"].as_f64().unwrap() > 0.0), "{bw:?}");
     assert!(run("rate --bytes 64")[0]["messages_per_s"].as_f64().unwrap() > 0.0);
     assert!(p50(&run("ring")[0], "time_us") > 0.0);
-    for what in ["put", "get"] {
+    for what in ["put", "get", "put --borrowed"] {
         let moved = run(&format!("{what} --bytes 8,100K"));
-        assert_eq!(moved.len(), 4, "{moved:?}");
+        let (what, borrowed) = what.split_once(' ').unwrap_or((what, ""));
+        let returns = what == "put" && borrowed.is_empty();
+        assert_eq!(moved.len(), 4 + usize::from(returns), "{moved:?}");
+        assert!(
+            moved.iter().all(|l| borrowed.is_empty() != l["mode"].to_string().contains("borr"))
+        );
+        assert!(moved.get(4).is_none_or(|l| p50(l, "rtt_us") > 0.0), "{moved:?}");
         assert!(moved.iter().all(|l| l["bench"] == what), "{moved:?}");
         assert!(p50(&moved[1], "time_us") > 0.0);
         assert!(moved[2]["bandwidth_mb_s"].as_f64().unwrap() > 0.0);

@@ -54,6 +54,7 @@ use weft_wire::{Address, Envelope, JobKey, OpId, PeerId, Ticket};
 
 use crate::device::{Caps, Counters, Device, Doorbell, Event, SendError, Wake};
 use crate::error::Error;
+use crate::pace::Pace;
 use bell::OwnBell;
 use connect::{Guest, Stranger};
 use help::Help;
@@ -202,6 +203,8 @@ pub struct Shm {
     current_queued: Option<Queued>,
     /// Pulls that only this process works on, the first one first.
     pulls: VecDeque<Pull>,
+    /// How fast cross-memory attach has copied long ones.
+    attach_pace: Pace,
     /// See `BOTH_WAYS_PULLS`.
     both_ways: u32,
     /// Pulls whose pieces come through the ring, by number.
@@ -272,6 +275,7 @@ impl Shm {
             current: Current::None,
             current_queued: None,
             pulls: VecDeque::new(),
+            attach_pace: Pace::default(),
             both_ways: 0,
             asked: Vec::new(),
             streams: VecDeque::new(),
@@ -354,6 +358,11 @@ impl Device for Shm {
         let eager_max = self.eager_max(peer);
         let announce_from = self.options.announce_from.unwrap_or(eager_max + 1);
         Caps { eager_max, announce_from, free_poll: true }
+    }
+
+    fn copy_pace(&self, peer: PeerId) -> Option<Pace> {
+        let line = self.peers[self.at(peer)?].line.as_ref()?;
+        line.cma.then_some(self.attach_pace)
     }
 
     fn address(&self, peer: PeerId) -> Option<&Address> {

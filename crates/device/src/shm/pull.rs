@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use weft_ring::{Head, Refused};
 use weft_sys::buf::Buf;
+use weft_sys::clock::now_ns;
 use weft_sys::cma;
 use weft_sys::mem::ReadOnly;
 use weft_wire::{OpId, PeerId, Ticket};
@@ -24,6 +25,9 @@ use crate::error::Error;
 
 /// Most bytes that are copied in one poll, so that other arrivals do not wait longer than for this.
 const BYTES_PER_POLL: usize = 1 << 20;
+
+/// Longer pieces show how fast they are copied.
+const PACED_MAX: usize = 16 << 10;
 
 /// So many pulls from one that was both ways at once on count as such: a window of messages.
 const BOTH_WAYS_PULLS: u32 = 32;
@@ -201,7 +205,11 @@ impl Shm {
                 (Ok(done), &mut self.count.region_bytes)
             }
             _ => {
+                let begun = (len > PACED_MAX).then(now_ns);
                 let done = attach(line.pid, &pull.announcement, &pull.into, piece.start, len);
+                if let (Some(begun), Ok(done @ 1..)) = (begun, &done) {
+                    self.attach_pace.note(*done, now_ns() - begun);
+                }
                 (done, &mut self.count.attach_bytes)
             }
         };

@@ -1,9 +1,11 @@
 //! What an endpoint does with what its device tells it.
 
 use weft_proto::msg::matching::{Arrival, Want};
+use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use super::collective::says_broken;
+use super::exchange::EXCHANGED_MAX;
 use super::many::{self, MANY};
 use super::ops::{State, Status};
 use super::remote::{answered, end_unanswered};
@@ -30,7 +32,11 @@ impl EndpointWork {
                     return true;
                 };
                 let (source, len) = (peer.0, payload.len());
+                let begun = (len > EXCHANGED_MAX).then(now_ns);
                 let room = self.ops.at(slot).buf.write(0, payload);
+                if let Some(begun) = begun {
+                    self.exchange.out_of_ring.note(len, now_ns() - begun);
+                }
                 if room >= len {
                     self.ops.end_well(slot, Status { source, envelope, len });
                 } else {

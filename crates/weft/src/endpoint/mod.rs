@@ -16,6 +16,7 @@ mod bounds_tests;
 mod collective;
 mod door;
 mod events;
+mod exchange;
 mod group;
 mod halo;
 mod joint;

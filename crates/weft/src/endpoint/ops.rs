@@ -174,6 +174,12 @@ impl Ops {
         &mut self.slots[slot as usize]
     }
 
+    /// Whether a receive of more than `len` bytes waits in a slot.
+    pub(super) fn is_posted(&self, slot: u32, len: usize) -> bool {
+        let op = self.slots.get(slot as usize);
+        op.is_some_and(|op| matches!(op.state, State::Posted(_)) && op.buf.len() > len)
+    }
+
     /// The operation that a request names, if its end has not been told yet.
     #[inline]
     pub(super) fn named(&mut self, slot: u32, generation: u32) -> Option<&mut Op> {

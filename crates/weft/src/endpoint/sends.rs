@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 
 use weft_sys::buf::Buf;
+use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, PeerId};
 
+use super::exchange::EXCHANGED_MAX;
 use super::late::is_answer;
 use super::ops::{State, Status, Until};
 use super::work::{EndpointWork, is_matched};
@@ -70,10 +72,11 @@ impl EndpointWork {
         outgoing: Outgoing<'_>,
     ) -> Result<Started, Error> {
         let len = outgoing.len();
-        let eager = !self.announces(peer, len);
+        let eager = !self.announces(peer, len) && !self.exchanges(peer, len);
         let first = self.queues.is_empty() || self.is_first(peer, envelope);
         let until = outgoing.until();
         if eager && first && until != Until::There {
+            let begun = (len > EXCHANGED_MAX).then(now_ns);
             let sent = match &outgoing {
                 Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
                 Outgoing::Kept(buf, _) => self.device.reserve(peer, len).map(|()| {
@@ -82,7 +85,12 @@ impl EndpointWork {
                 }),
             };
             match sent {
-                Ok(()) => return Ok(Started::Ended),
+                Ok(()) => {
+                    if let Some(begun) = begun {
+                        self.exchange.into_ring.note(len, now_ns() - begun);
+                    }
+                    return Ok(Started::Ended);
+                }
                 Err(SendError::Failed(error)) => return Err(error),
                 Err(SendError::Full | SendError::Held) => {}
             }
@@ -122,13 +130,17 @@ impl EndpointWork {
         let id = self.ops.id(slot);
         let op = self.ops.at(slot);
         let (peer, len) = (op.peer, op.buf.len());
-        let mut announce = self.announces(peer, len);
+        let mut announce = self.announces(peer, len) || self.exchanges(peer, len);
         let op = self.ops.at(slot);
         if !announce {
             let result = self.device.reserve(peer, len);
             match result {
                 Ok(()) => {
+                    let begun = (len > EXCHANGED_MAX).then(now_ns);
                     self.device.fill(0, &op.buf);
+                    if let Some(begun) = begun {
+                        self.exchange.into_ring.note(len, now_ns() - begun);
+                    }
                     if op.until == Until::There {
                         op.state = State::Announced;
                         self.device.commit_awaited(envelope, id);

@@ -13,6 +13,7 @@ use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use super::collective::Collectives;
 use super::door::Door;
+use super::exchange::{EXCHANGED_MAX, Exchange};
 use super::joint::Joints;
 use super::many;
 use super::ops::{Ops, Owner, State, Status};
@@ -101,6 +102,7 @@ pub(super) struct EndpointWork {
     pub(super) dead: Vec<(PeerId, Error)>,
     /// Processes besides this one.
     pub(super) others: usize,
+    pub(super) exchange: Exchange,
     /// Whom a receive or probe named last.
     pub(super) awaited: Option<PeerId>,
     /// Messages of the context API that came here by mistake.
@@ -154,6 +156,7 @@ impl EndpointWork {
             spare: Vec::new(),
             dead,
             others,
+            exchange: Exchange::default(),
             awaited: None,
             misdirected: 0,
             remote: Remote::default(),
@@ -247,7 +250,11 @@ impl EndpointWork {
         let source = want.source;
         match self.matcher.post(want, slot) {
             Ok(posted) => {
-                self.ops.at(slot).go_to(State::Posted(posted));
+                let op = self.ops.at(slot);
+                op.go_to(State::Posted(posted));
+                if op.buf.len() > EXCHANGED_MAX {
+                    self.exchange.receive = slot;
+                }
                 self.awaits(source);
             }
             Err(Met { arrival, message, .. }) => self.deliver(slot, arrival.source, message),

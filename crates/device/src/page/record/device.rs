@@ -17,6 +17,7 @@ use super::{By, Wait};
 use crate::attention::Attention;
 use crate::device::{Caps, Counters, Device, Doorbell, Event, Pulse, Row, SendError, Wake, Way};
 use crate::error::Error;
+use crate::pace::Pace;
 
 /// By what messages to a peer go, as in [`super::layout::WAYS`]: twice this, and one more for long
 /// ones.
@@ -282,6 +283,7 @@ impl Device for Recorded {
         fn name(&self) -> &'static str;
         fn caps(&self, peer: PeerId) -> Caps;
         fn eager_limit(&self, peer: PeerId) -> usize;
+        fn copy_pace(&self, peer: PeerId) -> Option<Pace>;
         fn is_self(&self, peer: PeerId) -> bool;
         fn reaches(&self, address: &Address) -> bool;
         fn datagram_max(&self) -> usize;
