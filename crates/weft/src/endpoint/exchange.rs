@@ -1,9 +1,9 @@
 //! Long messages that go both ways at once within a node. By rings each rank copies what it sends
 //! and what it receives, all of it through the caches of both; announced, each copies what it
-//! receives, once. Which is faster is the processors' affair (64 KiB both ways at once, rings and one
-//! copy: 3.4 and 8.7 us on near cores of an EPYC, 19 to 24 and 16 on far ones, 8.8 and 5.2 on a
-//! Xeon), so the copies are timed. There and back rings are faster on all of them: the sender's copy
-//! goes on while the receiver waits anyway.
+//! receives, once. Which is faster is the processors' affair, so the copies are timed. 64 KiB both
+//! ways at once, by rings and by one copy each: 3.4 and 8.7 us on near cores of an EPYC, 19 to 24
+//! and 16 on far ones, 8.8 and 5.2 on a Xeon. There and back rings are faster on all of them: the
+//! sender's copy goes on while the receiver waits anyway.
 
 use weft_device::pace::Pace;
 use weft_wire::PeerId;
