@@ -8,6 +8,7 @@ use crate::calls::{self, Caller};
 use crate::fortran;
 use crate::level;
 use crate::library::Handle;
+use crate::probes;
 use crate::together;
 use crate::window::{self, access, epoch};
 
@@ -78,6 +79,13 @@ entries! {
         from: *const c_void, sent: i64, kind: Handle, into: *mut c_void, taken: i64,
         as_kind: Handle, comm: Handle
     ) = together::alltoall_large((from, sent, kind), (into, taken, as_kind), comm);
+    MPI_Dist_graph_create, PMPI_Dist_graph_create(
+        comm: Handle, count: c_int, from: *const c_void, degrees: *const c_void,
+        to: *const c_void, weights: *const c_void, info: Handle, reorder: c_int,
+        made: *mut c_void
+    ) = probes::dist_graph_create(
+        (comm, count), (from, degrees, to, weights), (info, reorder), made
+    );
     MPI_Win_allocate, PMPI_Win_allocate(
         bytes: isize, unit: c_int, info: Handle, comm: Handle, base: *mut c_void,
         win: *mut c_void

@@ -25,6 +25,7 @@
 //! | `loaded` | the shared objects of the process, by the file that the provider has as well |
 //! | `names` | its predefined datatypes and operators |
 //! | `memory` | messages as rows of bytes, whatever their datatype |
+//! | `probes` | what a probe may be told, which MPICH's graphs need |
 //! | `provider` | the functions of Weft's provider, by which all is done |
 //! | `session` | one session for all ranks of a node under MPICH's launcher |
 //! | `settings` | what is to be done by Weft |
@@ -46,6 +47,7 @@ mod library;
 mod loaded;
 mod memory;
 mod names;
+mod probes;
 mod provider;
 pub mod session;
 mod settings;

@@ -77,6 +77,9 @@ functions! {
         fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
     send = c"PMPI_Send": fn(*const c_void, c_int, Handle, c_int, c_int, Handle);
     iprobe = c"PMPI_Iprobe": fn(c_int, c_int, Handle, *mut c_int, *mut c_void);
+    dist_graph_create = c"PMPI_Dist_graph_create":
+        fn(Handle, c_int, *const c_void, *const c_void, *const c_void, *const c_void, Handle, c_int,
+            *mut c_void);
     comm_size = c"PMPI_Comm_size": fn(Handle, *mut c_int);
     comm_rank = c"PMPI_Comm_rank": fn(Handle, *mut c_int);
     comm_test_inter = c"PMPI_Comm_test_inter": fn(Handle, *mut c_int);

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::probes;
 use crate::table::{Table, VERSION};
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
@@ -18,6 +19,7 @@ pub unsafe extern "C" fn weft_mpi_take(table: *const Table) {
     let version = unsafe { (*table).version };
     if version == VERSION {
         TABLE.store(table.cast_mut(), Ordering::Release);
+        probes::taken();
     } else {
         eprintln!(
             "weft: libweft-mpi.so and libweft-fi.so are of different versions: the MPI library \

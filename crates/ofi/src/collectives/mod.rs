@@ -17,7 +17,7 @@ use weft_sys::buf::Buf;
 
 use crate::abi::FI_TAGGED;
 use crate::core::{Level, Part, log};
-use crate::ep::Live;
+use crate::ep::{Live, withhold};
 use crate::fail::guard;
 use crate::gate::of_mpi_meet;
 use party::Party;
@@ -41,6 +41,7 @@ static TABLE: Table = Table {
     may_spin,
     began,
     threads,
+    withholds,
 };
 
 /// The endpoints of the process that are in use, and what they were opened for.
@@ -249,6 +250,10 @@ unsafe extern "C" fn began() {
 
 unsafe extern "C" fn threads(meet: c_int) {
     of_mpi_meet(meet != 0);
+}
+
+unsafe extern "C" fn withholds(may: c_int) {
+    withhold(may != 0);
 }
 
 unsafe extern "C" fn close(group: *mut c_void) {

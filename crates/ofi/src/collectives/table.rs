@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// The layout below; a library that finds another one uses nothing.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Bytes of the address of a process.
 pub const ADDRESS_LEN: usize = 64;
@@ -126,6 +126,9 @@ pub struct Table {
     /// Whether several threads may call at once, as long as nothing is said: 1 or 0. To be called
     /// while no other thread does.
     pub threads: unsafe extern "C" fn(meet: c_int),
+    /// Whether who looks for a message from anyone right after a send may be told "nothing yet"
+    /// from now on, as is so until something is said: 1 or 0.
+    pub withholds: unsafe extern "C" fn(may: c_int),
 }
 
 /// The function of `libweft-mpi.so` that is given the table.

@@ -1,8 +1,9 @@
 //! The entries of a completion queue. It grows: no entry is ever lost, and no sender is held up by
 //! a queue that nobody reads.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use crate::abi::*;
@@ -38,7 +39,7 @@ pub struct Failure {
     pub lost: usize,
     pub error: Fail,
     /// Why, for people.
-    pub text: String,
+    pub text: Cow<'static, CStr>,
 }
 
 enum Item {
@@ -49,7 +50,7 @@ enum Item {
 #[derive(Default)]
 struct Inner {
     items: VecDeque<Item>,
-    texts: VecDeque<CString>,
+    texts: VecDeque<Cow<'static, CStr>>,
     texts_gone: i32,
     gives_way: bool,
 }
@@ -160,8 +161,7 @@ impl Queue {
             inner.texts.pop_front();
             inner.texts_gone = inner.texts_gone.wrapping_add(1) & i32::MAX >> 2;
         }
-        let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
-        inner.texts.push_back(text);
+        inner.texts.push_back(failure.text.clone());
         let number = FIRST_TEXT + inner.texts_gone + inner.texts.len() as i32 - 1;
         Some((failure, number))
     }

@@ -3,7 +3,7 @@
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -518,9 +518,14 @@ impl Bound {
             entry,
             lost: status.len - room,
             error: Fail::from(error),
-            text: state.text_of(error),
+            text: words(state.text_of(error)).into(),
         });
     }
+}
+
+/// A text as C has it.
+fn words(text: String) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
 /// What a queue tells of an end.

@@ -239,6 +239,8 @@ impl Ep {
                 let cookie = Cookie { context, mark: mark.many(base).0 };
                 turn.receive_many(want, buf, self.least(), cookie);
             }
+            // What had come before has ended it: found without another look.
+            self.live.tell_all(turn, bound, state);
             Ok(())
         })
     }

@@ -35,6 +35,7 @@ pub use atomic::query_atomic;
 pub use collective::query as query_collective;
 use live::{Bound, State, Told};
 pub use live::{LISTEN, Live, is_alone};
+pub use peek::withhold;
 
 /// A receive of several messages ends when it has less room than this, unless it is told otherwise.
 const LEAST: usize = 64;

@@ -7,8 +7,13 @@
 //! rank's own, and the receive from anyone gets that one instead: `MPI_Dist_graph_create` makes
 //! wrong graphs so. Between two looks MPICH makes progress. A program loses nothing by it: it asks
 //! again, as it must where a message is late.
+//!
+//! A program of its own receives from the sender that it was shown, as MPI demands, and gets what it
+//! was shown. So where `libweft-mpi.so` sees the program's calls, this is done within
+//! `MPI_Dist_graph_create` alone: elsewhere it costs each step of a consensus 0.5 us of 2.5.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft::boundary::{Cookie, Turn};
 use weft::endpoint::Status;
@@ -22,6 +27,14 @@ use super::message::{Wanted, context_of, is_told};
 use crate::abi::*;
 use crate::cq::{Entry, Failure};
 use crate::fail::Fail;
+
+/// Whether any look is told "nothing yet".
+static WITHHOLDS: AtomicBool = AtomicBool::new(true);
+
+/// Says whether any look is told so from now on.
+pub fn withhold(may: bool) {
+    WITHHOLDS.store(may, Ordering::Relaxed);
+}
 
 /// When a look for a message from anyone is told "nothing yet"; see the module's page.
 #[derive(Default)]
@@ -48,6 +61,7 @@ impl Lookout {
     fn withholds(&self, turn: &mut Turn<'_>, want: &Want) -> bool {
         self.sent
             && want.source.is_none()
+            && WITHHOLDS.load(Ordering::Relaxed)
             && turn.number(want).is_some_and(|number| number >= self.known)
     }
 
@@ -138,6 +152,6 @@ fn nothing(bound: &Bound, context: u64, wanted: Wanted) {
         entry: Entry { context, flags, len: 0, buf: 0, data: 0, tag, source },
         lost: 0,
         error: Fail::NO_MSG,
-        text: "no such message has arrived".into(),
+        text: c"no such message has arrived".into(),
     });
 }

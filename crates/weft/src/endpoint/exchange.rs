@@ -97,6 +97,7 @@ mod tests {
         assert_eq!(announced(pace(5_000)), OTHER_WAY as usize - 1);
         assert_eq!(announced(pace(7_000)), 1);
     }
+
     #[test]
     fn only_long_messages_to_one_who_copies_once_and_only_while_a_long_one_is_expected() {
         const LONG: usize = EXCHANGED_MAX + 1;

@@ -72,10 +72,10 @@ impl EndpointWork {
         outgoing: Outgoing<'_>,
     ) -> Result<Started, Error> {
         let len = outgoing.len();
-        let eager = !self.announces(peer, len) && !self.exchanges(peer, len);
+        let announced = self.announces(peer, len) || self.exchanges(peer, len);
         let first = self.queues.is_empty() || self.is_first(peer, envelope);
         let until = outgoing.until();
-        if eager && first && until != Until::There {
+        if !announced && first && until != Until::There {
             let begun = (len > EXCHANGED_MAX).then(now_ns);
             let sent = match &outgoing {
                 Outgoing::Borrowed(bytes, _) => self.device.send(peer, envelope, bytes),
@@ -100,7 +100,7 @@ impl EndpointWork {
         }
         let slot = self.ops.insert(State::Waiting, peer, outgoing.keep());
         self.ops.at(slot).until = until;
-        if !first || !self.try_send(slot, envelope) {
+        if !first || !self.try_send(slot, envelope, announced) {
             self.enqueue(peer, slot, *envelope);
         }
         Ok(Started::Slot(slot))
@@ -125,13 +125,12 @@ impl EndpointWork {
         }
     }
 
-    /// One try to hand a waiting send to the device; `false`: no room.
-    fn try_send(&mut self, slot: u32, envelope: &Envelope) -> bool {
+    /// One try to hand a waiting send to the device, which may be to `announce` it; `false`: no
+    /// room.
+    fn try_send(&mut self, slot: u32, envelope: &Envelope, mut announce: bool) -> bool {
         let id = self.ops.id(slot);
         let op = self.ops.at(slot);
         let (peer, len) = (op.peer, op.buf.len());
-        let mut announce = self.announces(peer, len) || self.exchanges(peer, len);
-        let op = self.ops.at(slot);
         if !announce {
             let result = self.device.reserve(peer, len);
             match result {
@@ -183,7 +182,9 @@ impl EndpointWork {
         let mut queues = std::mem::take(&mut self.queues);
         queues.retain_mut(|queue| {
             while let Some((slot, envelope)) = queue.sends.front().copied() {
-                if !self.try_send(slot, &envelope) {
+                let len = self.ops.at(slot).buf.len();
+                let announced = self.announces(queue.peer, len);
+                if !self.try_send(slot, &envelope, announced) {
                     return true;
                 }
                 did = true;

@@ -452,11 +452,13 @@ impl Turn<'_> {
         self.progress_within(1)
     }
 
-    /// As [`Turn::progress`], looking up to so many times until something is done. Some looks share
+    /// As [`Turn::progress`], looking up to so many times until something is done, and once if
+    /// something has ended that was not told yet: nobody is to wait for more then. Some looks share
     /// one at the clock.
     #[inline]
     pub fn progress_within(&mut self, looks: u32) -> bool {
         let mut now_ns = self.work.time();
+        let looks = if self.work.ops.occurrences.is_empty() { looks } else { 1 };
         for look in 1..looks {
             if self.work.progress(now_ns) {
                 return true;
