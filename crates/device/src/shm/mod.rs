@@ -161,6 +161,8 @@ struct Count {
     received: u64,
     announced: u64,
     pulled: u64,
+    /// Of these messages, whoever has copied them.
+    pulled_bytes: u64,
     attach_bytes: u64,
     region_bytes: u64,
     ring_bytes: u64,
@@ -634,6 +636,7 @@ impl Device for Shm {
             ("received", c.received),
             ("announced", c.announced),
             ("pulled", c.pulled),
+            ("pulled_bytes", c.pulled_bytes),
             ("attach_bytes", c.attach_bytes),
             ("region_bytes", c.region_bytes),
             ("ring_bytes", c.ring_bytes),

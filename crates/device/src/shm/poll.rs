@@ -343,6 +343,7 @@ impl Shm {
                 }
             }
             item::AWAITED => {
+                self.count.received_bytes += item.len as u64;
                 self.take_awaited(at);
                 return true;
             }

@@ -251,6 +251,7 @@ impl Shm {
         }
         self.count.pulled += 1;
         let event = if well {
+            self.count.pulled_bytes += pull.want as u64;
             Queued::Done(pull.op)
         } else {
             Queued::Failed(pull.op, peer.dead("the memory of its message cannot be read"))
@@ -324,6 +325,7 @@ impl Shm {
             && let Some(pull) = slot.take()
         {
             self.count.pulled += 1;
+            self.count.pulled_bytes += pull.want as u64;
             self.queued.push_back(Queued::Done(pull.op));
         }
     }

@@ -19,6 +19,7 @@ fn pulls(a: &mut End, b: &mut End, expect: (u64, u64), into: Buf) {
         panic!("no announcement")
     };
     assert_eq!((peer, envelope, len), (PeerId(0), tag(expect.0), expect.1));
+    let (before, room) = (b.counter("shm.pulled_bytes"), into.len() as u64);
     b.shm.pull(peer, ticket, into, OpId(200));
     let (mut a_done, mut b_done) = (false, false);
     patiently(|| {
@@ -32,6 +33,8 @@ fn pulls(a: &mut End, b: &mut End, expect: (u64, u64), into: Buf) {
         }
         (a_done && b_done).then_some(())
     });
+    let pulled = b.counter("shm.pulled_bytes") - before;
+    assert_eq!(pulled, expect.1.min(room), "whoever has copied it, and by whatever way");
 }
 
 fn all_sizes(options: ShmOptions) {
@@ -474,6 +477,8 @@ fn what_cannot_be_sent_is_refused_with_the_reason() {
 #[test]
 fn what_was_waited_for_has_arrived_also_where_its_receiver_closes_at_once() {
     let (mut a, mut b) = pair(options());
+    let received = |b: &End| ["received", "received_bytes"].map(|n| b.counter(&format!("shm.{n}")));
+    let before = received(&b);
     let sent = [(1, vec![1; 8]), (2, vec![2; 5000])];
     for (op, payload) in &sent {
         a.shm.reserve(PeerId(1), payload.len()).unwrap();
@@ -484,6 +489,7 @@ fn what_was_waited_for_has_arrived_also_where_its_receiver_closes_at_once() {
     for (op, payload) in &sent {
         assert_eq!(patiently(|| b.poll()), Said::Message(PeerId(0), tag(*op), payload.clone()));
     }
+    assert_eq!(received(&b), [before[0] + 2, before[1] + 5008]);
     // What is sent now arrives nowhere.
     a.shm.reserve(PeerId(1), 8).unwrap();
     a.shm.commit_awaited(&tag(3), OpId(3));
