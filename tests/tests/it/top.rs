@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use weft_tests::job::{Job, eventually};
+use weft_tests::job::{Cluster, Job, eventually};
 use weft_tests::program;
 
 use super::{RANK, WEFT};
@@ -45,6 +45,17 @@ impl Room {
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(text.lines().count(), 1, "{text}");
         serde_json::from_str(&text).expect("one object")
+    }
+
+    /// `weft top --json`, which goes on, and its lines.
+    fn stream(&self) -> (Ended, impl Iterator<Item = Value> + use<>) {
+        let mut top = self.top(&["--json", "--interval", "0.2"]);
+        let mut top = Ended(top.stdout(Stdio::piped()).spawn().expect("top"));
+        let lines = BufReader::new(top.0.stdout.take().expect("a pipe")).lines();
+        let sample = |line: String| -> Value {
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        };
+        (top, lines.map_while(Result::ok).map(sample))
     }
 
     /// The job of that process among all that are seen: other tests have jobs as well.
@@ -100,6 +111,71 @@ fn who_exchanges_has_rates_and_who_waits_says_for_whom() {
 }
 
 #[test]
+fn of_large_messages_as_many_bytes_come_in_as_go_out() {
+    let room = Room::new();
+    let mut job = room.job(&["flood", "4194304"]);
+    let pid = job.rank(0);
+    let (mut out, mut into, mut lines) = (0.0, 0.0, 0);
+    let (top, samples) = room.stream();
+    for sample in samples {
+        let all = sample["jobs"].as_array().cloned().unwrap_or_default();
+        let Some(seen) = all.iter().map(ranks).find(|all| all.iter().any(|r| r["pid"] == pid))
+        else {
+            continue;
+        };
+        let rate = |rank: usize, name: &str| seen.get(rank)?["rates"][name].as_f64();
+        if let (Some(sent), Some(received)) = (rate(0, "bytes_out"), rate(1, "bytes_in")) {
+            (out, into, lines) = (out + sent, into + received, lines + 1);
+        }
+        // Each process writes its figures at times of its own, so looks differ by what moves in a
+        // tenth of a second.
+        if lines >= 10 && into > 0.8 * out {
+            break;
+        }
+        assert!(lines < 200, "{into} bytes in, {out} out");
+    }
+    assert!(lines >= 10 && out > 0.0, "two lines of JSON at least");
+    drop(top);
+    job.order("stop");
+    job.ends_well();
+}
+
+#[test]
+fn rates_are_made_of_counters_that_devices_have_and_links_have_theirs() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    let room = Room::new();
+    let arguments = ["-n", "2", "--lab", lab.name(), "--", RANK, "flow", "8", "65536"];
+    let mut job = Job::start(WEFT, &arguments, &[("XDG_RUNTIME_DIR", room.path())]);
+    let pid = job.rank(0);
+    let mut seen = Vec::new();
+    eventually("rates of both ranks, over links", || {
+        seen = room.job_of(pid).map_or(Vec::new(), |job| ranks(&job));
+        let flows = |of: &Value| ["bytes_out", "bytes_in"].map(|n| of[n].as_f64() > Some(0.0));
+        let of_link = |r: &Value| {
+            r["links"].as_array().is_some_and(|l| l.iter().any(|l| flows(l) == [true; 2]))
+        };
+        seen.len() == 2 && seen.iter().all(|r| flows(&r["rates"]) == [true; 2] && of_link(r))
+    });
+    job.order("stop");
+    job.ends_well();
+    // Who has ranks on its own node and on another one has all devices.
+    let arguments = ["-n", "4", "--lab", lab.name(), "--", RANK, "wait"];
+    let mut job = Job::start(WEFT, &arguments, &[("XDG_RUNTIME_DIR", room.path())]);
+    let pid = job.rank(0);
+    job.says("@0 waits");
+    let mut seen = None;
+    eventually("its counters", || {
+        seen = room.job_of(pid);
+        seen.is_some()
+    });
+    let seen = ranks(&seen.expect("a job")).into_iter().find(|rank| rank["pid"] == pid);
+    let counters = &seen.expect("the rank")["counters"];
+    for name in weft_cli::top::COUNTED.into_iter().flatten() {
+        assert!(counters[name].is_u64(), "no counter {name}: {counters}");
+    }
+}
+
+#[test]
 fn plain_lines_say_when_a_job_ends_that_is_watched() {
     let room = Room::new();
     let mut job = room.job(&["wait"]);
@@ -122,9 +198,15 @@ fn plain_lines_say_when_a_job_ends_that_is_watched() {
     says("has ended (2 ranks of test-rank)");
 }
 
-/// `weft top` on a terminal of so many columns, till it has drawn the job twice; gives all that it
-/// has written. `keys` are typed then.
-fn on_terminal(room: &Room, columns: u32, variables: &str, keys: &[u8]) -> String {
+/// `weft top` on a terminal of so many columns; gives all that it has written. `keys` are typed as
+/// soon as what it has written so far is `enough`.
+fn on_terminal(
+    room: &Room,
+    columns: u32,
+    variables: &str,
+    keys: &[u8],
+    mut enough: impl FnMut(&str) -> bool,
+) -> String {
     let command =
         format!("stty cols {columns} rows 20; {variables} exec '{WEFT}' top --interval 0.2");
     let mut script = Command::new("script");
@@ -141,7 +223,7 @@ fn on_terminal(room: &Room, columns: u32, variables: &str, keys: &[u8]) -> Strin
             break;
         }
         said += &String::from_utf8_lossy(&bytes[..got]);
-        if !typed && said.matches("ranks of test-rank").count() >= 2 {
+        if !typed && enough(&said) {
             typed = keyboard.write_all(keys).is_ok();
         }
     }
@@ -149,12 +231,43 @@ fn on_terminal(room: &Room, columns: u32, variables: &str, keys: &[u8]) -> Strin
     said
 }
 
+/// Whether it has drawn the job twice.
+fn twice(said: &str) -> bool {
+    said.matches("ranks of test-rank").count() >= 2
+}
+
+#[test]
+fn on_a_terminal_the_end_of_a_job_can_be_read() {
+    let room = Room::new();
+    let mut job = Some(room.job(&["wait"]));
+    job.as_mut().expect("a job").says("@0 waits");
+    const NOTE: &str = "has ended (2 ranks of test-rank)";
+    // It draws five times a second: all of these pages are a second apart at most, unless it is
+    // kept from drawing for much longer.
+    const MORE: usize = 3;
+    let pages = |said: &str| said.split("\x1b[1;1H").map(String::from).collect::<Vec<_>>();
+    let after = |said: &str| {
+        let pages = pages(said);
+        let first = pages.iter().position(|page| page.contains(NOTE));
+        // What is written of the last one may not be all of it.
+        first.map_or(Vec::new(), |first| pages[first..pages.len() - 1].to_vec())
+    };
+    let said = on_terminal(&room, 60, "", b"q", |said| {
+        if twice(said) {
+            job = None;
+        }
+        after(said).len() > MORE
+    });
+    let after = after(&said);
+    assert!(after[..=MORE].iter().all(|page| page.contains(NOTE)), "{after:?}");
+}
+
 #[test]
 fn it_fits_on_a_narrow_terminal_and_leaves_it_as_it_was() {
     let room = Room::new();
     let mut job = room.job(&["wait"]);
     job.says("@0 waits");
-    let said = on_terminal(&room, 60, "", b"wq");
+    let said = on_terminal(&room, 60, "", b"wq", twice);
     assert!(said.contains("\x1b[1m") && said.contains("q ends"), "{said:?}");
     assert!(said.contains("\x1b[?1049h") && said.contains("\x1b[?1049l"), "{said:?}");
     let drawn = said.split("\x1b[1;1H").skip(1);
@@ -162,7 +275,7 @@ fn it_fits_on_a_narrow_terminal_and_leaves_it_as_it_was() {
         let line = line.replace("\x1b[1m", "").replace("\x1b[0m", "").replace("\x1b[2J", "");
         assert!(line.chars().count() <= 60, "{line:?}");
     }
-    let said = on_terminal(&room, 60, "NO_COLOR=1", b"\x03");
+    let said = on_terminal(&room, 60, "NO_COLOR=1", b"\x03", twice);
     assert!(!said.contains("\x1b[1m"), "{said:?}");
 }
 
@@ -207,14 +320,28 @@ fn other_hosts_are_seen_by_the_way_that_jobs_go() {
     let mut job = room.job(&["wait"]);
     let pid = job.rank(0);
     eventually("the job", || room.job_of(pid).is_some());
+    // One host has a directory of its own, and there a job that is not seen here.
+    let other = Room::new();
+    let mut there = other.job(&["wait"]);
+    let pid_there = there.rank(0);
+    eventually("its job", || other.job_of(pid_there).is_some());
+    assert!(room.job_of(pid_there).is_none(), "it is seen here as well");
     let way = room.0.path().join("way");
-    program::script(&way, "#!/bin/sh\n[ $1 = beta ] && exit 3\nshift\nexec \"$@\"\n");
-    let mut top = room.top(&["--once", "--json", "--interval", "0.2", "--hosts", "alpha,beta"]);
+    let text = format!(
+        "#!/bin/sh\n[ $1 = beta ] && exit 3\n[ $1 = gamma ] && export XDG_RUNTIME_DIR='{}'\n\
+         shift\nexec \"$@\"\n",
+        other.path()
+    );
+    program::script(&way, &text);
+    let hosts = "alpha,beta,gamma";
+    let mut top = room.top(&["--once", "--json", "--interval", "0.2", "--hosts", hosts]);
     let output = top.env("WEFT_SSH", &way).output().expect("top");
     let seen: Value = serde_json::from_slice(&output.stdout).expect("one object");
-    // One host is this one: its ranks are not there twice. The other is not reached.
+    // One host is this one: its ranks are not there twice. One is not reached.
     let jobs = seen["jobs"].as_array().cloned().unwrap_or_default();
     let found: Vec<Value> = jobs.iter().flat_map(ranks).filter(|rank| rank["pid"] == pid).collect();
+    assert_eq!(found.len(), 1, "{seen}");
+    let found: Vec<Value> = jobs.iter().flat_map(ranks).filter(|r| r["pid"] == pid_there).collect();
     assert_eq!(found.len(), 1, "{seen}");
     let notes = seen["notes"].to_string();
     // Others may have jobs there that end meanwhile.

@@ -17,16 +17,16 @@ const QUESTION_MAX: usize = 8192;
 pub struct Listener(TcpListener);
 
 impl Listener {
-    /// Listens at an address: only at one that others do not reach, unless that is wanted.
+    /// Listens at an address: only at one that other machines do not reach, unless that is wanted.
     ///
     /// # Errors
     /// For an address of another kind, or one that is taken.
     pub fn bind(at: SocketAddr, to_all: bool) -> Result<Listener, CliError> {
         if !at.ip().is_loopback() && !to_all {
             let why = format!(
-                "--listen {at}: others would read there what runs here, and for whom; a loopback \
-                 address as 127.0.0.1:{} is not reached by them, and --listen-to-all says that \
-                 this is meant",
+                "--listen {at}: other machines would read there what runs here, and for whom; a \
+                 loopback address as 127.0.0.1:{} is reached by this machine's users only, and \
+                 --listen-to-all says that this is meant",
                 at.port()
             );
             return Err(CliError::Usage(why));

@@ -23,12 +23,16 @@ use hosts::Hosts;
 use item::Sample;
 pub(crate) use item::links;
 use listen::Listener;
+pub use rates::COUNTED;
 use rates::Rates;
 use screen::{Key, Screen};
 use show::Order;
 
 /// The shortest time between two looks: pages are written no more often.
 const SHORTEST: Duration = Duration::from_millis(100);
+
+/// How long it stands on a terminal that a job has ended.
+const READING: Duration = Duration::from_secs(10);
 
 /// Shows the jobs of this machine while they run.
 #[derive(clap::Args, Debug)]
@@ -51,7 +55,7 @@ pub struct Args {
     /// Offer all counters to Prometheus at this address, as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// With --listen: an address that others reach may be given
+    /// With --listen: an address that other machines reach may be given
     #[arg(long, requires = "listen")]
     listen_to_all: bool,
 }
@@ -75,7 +79,10 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         false => None,
     };
     let mut order = args.sort;
-    let mut rates = Rates::default();
+    let mut rates = match screen {
+        Some(_) => Rates::saying_ends_for(READING),
+        None => Rates::default(),
+    };
     let mut last = rates.next(item::look(hosts.as_mut()));
     let mut looks = 0;
     loop {

@@ -1,6 +1,7 @@
 //! Rates: what counters of two looks differ by.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::item::{JobItem, LinkItem, RankItem, RateItem, Sample};
 
@@ -13,8 +14,11 @@ const RETRANSMITS: &[&str] = &["ether.retransmits"];
 const HOLDS: &[&str] = &["ether.stops_sent", "shm.holds"];
 const RELAYED: &[&str] = &["ether.relayed_frames"];
 const BYTES_OUT: &[&str] = &["shm.sent_bytes"];
-const BYTES_IN: &[&str] =
-    &["shm.received_bytes", "shm.attach_bytes", "shm.region_bytes", "shm.ring_bytes"];
+const BYTES_IN: &[&str] = &["shm.received_bytes", "shm.pulled_bytes"];
+
+/// All counters that rates are made of.
+pub const COUNTED: [&[&str]; 7] =
+    [MESSAGES_OUT, MESSAGES_IN, RETRANSMITS, HOLDS, RELAYED, BYTES_OUT, BYTES_IN];
 
 /// What is remembered of the look before.
 #[derive(Default)]
@@ -22,6 +26,10 @@ pub struct Rates {
     unix_ms: u64,
     counters: BTreeMap<(String, u32, String), BTreeMap<String, u64>>,
     jobs: BTreeMap<String, (String, usize)>,
+    /// Jobs that have ended: since when, ms since 1970, and what is said of that. Then for how long
+    /// it is.
+    ended: BTreeMap<String, (u64, String)>,
+    said_ms: u64,
 }
 
 fn sum(counters: &BTreeMap<String, u64>, names: &[&str]) -> u64 {
@@ -29,6 +37,12 @@ fn sum(counters: &BTreeMap<String, u64>, names: &[&str]) -> u64 {
 }
 
 impl Rates {
+    /// That a job has ended is said not only in the next sample, but in all for so long: where each
+    /// takes the place of the one before, nobody could read it otherwise.
+    pub fn saying_ends_for(time: Duration) -> Rates {
+        Rates { said_ms: time.as_millis() as u64, ..Rates::default() }
+    }
+
     /// Adds to a sample what it says beside the one before: rates, and which jobs have ended.
     pub fn next(&mut self, mut sample: Sample) -> Sample {
         let s = sample.unix_ms.saturating_sub(self.unix_ms) as f64 / 1e3;
@@ -45,9 +59,13 @@ impl Rates {
         let jobs: BTreeMap<_, _> = sample.jobs.iter().map(about).collect();
         for (job, (program, ranks)) in &self.jobs {
             if !jobs.contains_key(job) {
-                sample.notes.push(format!("job {job} has ended ({ranks} ranks of {program})"));
+                let note = format!("job {job} has ended ({ranks} ranks of {program})");
+                self.ended.insert(job.clone(), (sample.unix_ms, note));
             }
         }
+        let is_new = |at: u64| sample.unix_ms <= at.saturating_add(self.said_ms);
+        self.ended.retain(|job, (at, _)| is_new(*at) && !jobs.contains_key(job));
+        sample.notes.extend(self.ended.values().map(|(_, note)| note.clone()));
         (self.jobs, self.unix_ms) = (jobs, sample.unix_ms);
         sample
     }
@@ -122,5 +140,36 @@ mod tests {
         let next = rates.next(sample(2_000, &[("b", 1)]));
         assert_eq!(next.notes, ["job a has ended (1 ranks of x)"]);
         assert!(rates.next(sample(3_000, &[("b", 1)])).notes.is_empty());
+    }
+
+    #[test]
+    fn on_a_terminal_an_end_is_said_for_a_while_unless_the_job_is_back() {
+        let mut rates = Rates::saying_ends_for(Duration::from_secs(10));
+        let mut notes = |s: u64, jobs: &[&str]| {
+            let jobs: Vec<_> = jobs.iter().map(|job| (*job, 1)).collect();
+            rates.next(sample(1_000 * s, &jobs)).notes
+        };
+        notes(1, &["a", "b"]);
+        let (a, b) = ("job a has ended (1 ranks of x)", "job b has ended (1 ranks of x)");
+        assert_eq!(notes(2, &["b"]), [a]);
+        assert_eq!(notes(3, &[]), [a, b]);
+        assert_eq!(notes(12, &[]), [a, b]);
+        assert_eq!(notes(13, &[]), [b]);
+        assert!(notes(13, &["b"]).is_empty());
+    }
+
+    #[test]
+    fn bytes_that_a_peer_copies_come_in_as_well() {
+        let counted = |received, pulled| {
+            let mut sample = sample(received, &[("a", 0)]);
+            let counters = &mut sample.jobs[0].ranks[0].counters;
+            counters.insert("shm.received_bytes".into(), received);
+            counters.insert("shm.pulled_bytes".into(), pulled);
+            sample
+        };
+        let mut rates = Rates::default();
+        rates.next(counted(1_000, 5_000));
+        let next = rates.next(counted(2_000, 7_000));
+        assert_eq!(next.jobs[0].ranks[0].rates.unwrap().bytes_in, 3_000.0);
     }
 }

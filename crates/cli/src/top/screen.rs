@@ -110,3 +110,21 @@ impl Drop for Screen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_means_what_the_last_line_says() {
+        let pressed = |key| meaning(KeyCode::Char(key), KeyModifiers::NONE);
+        let order = |by| Some(Key::Order(by));
+        assert_eq!([pressed('r'), pressed('o')], [order(Order::Rank), order(Order::Out)]);
+        assert_eq!([pressed('i'), pressed('w')], [order(Order::In), order(Order::Wait)]);
+        assert_eq!([pressed('q'), pressed('c'), pressed('d')], [Some(Key::Quit), None, None]);
+        assert_eq!(meaning(KeyCode::Esc, KeyModifiers::NONE), Some(Key::Quit));
+        for key in ['c', 'd'] {
+            assert_eq!(meaning(KeyCode::Char(key), KeyModifiers::CONTROL), Some(Key::Quit));
+        }
+    }
+}

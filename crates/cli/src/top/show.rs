@@ -283,6 +283,10 @@ mod tests {
         let first = |order| page(&sample(), order, &paper).lines().nth(2).unwrap()[..4].to_string();
         assert_eq!((first(Order::Rank), first(Order::Out)), ("   0".into(), "   2".into()));
         assert_eq!(first(Order::Wait), "   2");
+        let mut sample = sample();
+        sample.jobs[0].ranks[1].rates.as_mut().unwrap().bytes_in = 1.0;
+        let text = page(&sample, Order::In, &paper);
+        assert_eq!(text.lines().nth(2).map(|line| &line[..4]), Some("   1"), "{text}");
     }
 
     #[test]
