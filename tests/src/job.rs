@@ -280,6 +280,8 @@ fn is_stopped(pid: u32) -> bool {
     })
 }
 
+/// SIGINT.
+pub const INT: i32 = 2;
 /// SIGKILL.
 pub const KILL: i32 = 9;
 /// SIGCONT.

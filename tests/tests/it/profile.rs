@@ -1,12 +1,12 @@
 //! `--profile`: a job's record is what happened in it, also when a rank is killed or a disk is
 //! full, and whatever cannot be written is said before the job starts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use weft_tests::job::{Cluster, Job, KILL, eventually, signal};
+use weft_tests::job::{Cluster, INT, Job, KILL, eventually, signal};
 use weft_tests::mpi::{Mpi, Run, alone, provider};
 
 use super::{RANK, WEFT};
@@ -98,6 +98,160 @@ fn between_nodes_each_link_has_its_part() {
         let ways: Vec<&str> = all(rank, "ways").iter().filter_map(|w| w["name"].as_str()).collect();
         assert!(ways.contains(&"eager ether"), "{ways:?}");
         assert!(rank["counts"]["frames_sent"].as_u64() > Some(0), "{rank}");
+    }
+}
+
+#[test]
+fn how_large_messages_came_within_a_node_is_told() {
+    let ways = [
+        ("shm.attach_bytes", "read by the receiver straight from the sender"),
+        ("shm.helped_bytes", "written by the sender straight into the receiver"),
+        ("shm.region_bytes", "copied from memory that both have mapped"),
+        ("shm.ring_bytes", "in pieces through the ring"),
+    ];
+    for cma in ["auto", "off"] {
+        let room = Room::new();
+        let (option, path) = (room.option(), room.0.path().to_str().expect("a path"));
+        let arguments = ["-n", "2", &option, "--", RANK, "talk", "2"];
+        let variables = [("XDG_RUNTIME_DIR", path), ("WEFT_CMA", cma)];
+        Job::start(WEFT, &arguments, &variables).ends_well();
+        let (run, page) = (room.record(), std::fs::read_to_string(room.file()).expect("a page"));
+        let ranks = all(&run, "ranks");
+        let mut sent: Vec<Value> =
+            ranks.iter().flat_map(|rank| all(rank, "ways").clone()).collect();
+        sent.retain(|way| way["name"] == "rendezvous shm");
+        let counted =
+            |name| -> u64 { ranks.iter().filter_map(|r| r["counts"][name].as_u64()).sum() };
+        // Each byte has come by one way, and is counted where it was copied.
+        let moved = ways.map(|(name, _)| counted(name));
+        assert!(sum(&sent, "bytes") > 0, "{run}");
+        assert_eq!(moved.iter().sum::<u64>(), sum(&sent, "bytes"), "{run}");
+        for ((name, told), bytes) in ways.iter().zip(moved) {
+            assert_eq!(page.contains(told), bytes > 0, "{name}: {bytes} bytes: {run}");
+        }
+        assert!(cma == "auto" || moved[3] > 0, "{run}");
+    }
+}
+
+#[test]
+fn what_is_lost_and_sent_again_is_counted() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    let room = Room::new();
+    let (option, path) = (room.option(), room.0.path().to_str().expect("a path"));
+    let arguments = ["-n", "2", "--lab", lab.name(), &option, "--", RANK, "talk", "4"];
+    let variables = [("XDG_RUNTIME_DIR", path), ("WEFT_FAULT", "loss=10%,seed=5")];
+    let said = Job::start(WEFT, &arguments, &variables).ends_well();
+    let run = room.record();
+    let again = |rank: &Value| rank["counts"]["retransmits"].as_u64().unwrap_or(0);
+    assert!(all(&run, "ranks").iter().map(again).sum::<u64>() > 0, "{run}");
+    let told = said.lines().find(|line| line.contains(" sent again;"));
+    assert!(told.is_some_and(|line| !line.contains(" 0 sent again")), "{said}");
+}
+
+#[test]
+fn a_receiver_that_comes_late_is_told() {
+    let room = Room::new();
+    room.start(2, &[], &["receive-late", "500"]).ends_well();
+    let run = room.record();
+    let late = |rank: usize| all(&run, "ranks")[rank]["late_receivers"]["ns"].as_u64().unwrap_or(0);
+    assert!(late(1) > 300_000_000, "{run}");
+    assert!(late(0) < late(1), "{run}");
+}
+
+#[test]
+fn without_a_name_the_files_are_where_the_job_was_started() {
+    let room = Room::new();
+    let folder = room.0.path().join("here");
+    std::fs::create_dir(&folder).expect("a folder");
+    let mut command = Command::new(WEFT);
+    command.args(["run", "-n", "2", "--profile", "--", RANK, "talk", "1"]);
+    command.current_dir(&folder).env("XDG_RUNTIME_DIR", room.0.path());
+    let said = Job::of(&mut command).ends_well();
+    assert!(said.contains("the profile is in weft-profile.html, its record in"), "{said}");
+    assert_eq!(files(&folder), ["weft-profile.html", "weft-profile.html.json"]);
+}
+
+/// The names of what is in a folder.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Of a job that has been interrupted no rank is said to have failed.
+fn is_interrupted(run: &Value, said: &str) {
+    assert_eq!(run["interrupted"], true, "{run}");
+    let told = said.lines().find(|line| line.starts_with("run "));
+    assert!(told.is_some_and(|line| line.ends_with("interrupted")), "{said}");
+    assert!(!said.contains("was ended by signal"), "{said}");
+}
+
+#[test]
+fn a_job_that_is_ended_was_interrupted_whoever_ends_it() {
+    let room = Room::new();
+    let (status, said) = room.start(2, &["--timeout", "1"], &["wait"]).ends();
+    assert_eq!(status.code(), Some(1), "{said}");
+    is_interrupted(&room.record(), &said);
+
+    let room = Room::new();
+    let mut job = room.start(2, &[], &["wait"]);
+    (0..2).for_each(|rank| _ = job.says(&format!("@{rank} waits")));
+    signal(job.pid(), INT);
+    let (status, said) = job.ends();
+    assert_eq!(status.code(), Some(128 + 2), "{said}");
+    is_interrupted(&room.record(), &said);
+}
+
+#[test]
+fn an_mpi_program_that_is_interrupted_leaves_its_profile_where_it_was_started() {
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    for mpi in Mpi::all() {
+        let program = mpi.compile("waited", &["waited.c"], env!("CARGO_TARGET_TMPDIR"));
+        let room = Room::new();
+        let options = ["--provider", file.to_str().expect("text"), "--profile"];
+        let variables = [("XDG_RUNTIME_DIR", room.0.path().to_str().expect("a path"))];
+        let run = Run { weft: WEFT, ranks: 2, lab: None, options: &options, variables: &variables };
+        let folder = room.0.path().join("here");
+        std::fs::create_dir(&folder).expect("a folder");
+        let mut job = Job::of(run.command(&program, &["60"]).current_dir(&folder));
+        job.mentions("rank 0 waits");
+        signal(job.pid(), INT);
+        let (status, said) = job.ends();
+        assert!(!status.success(), "{said}");
+        assert_eq!(files(&folder), ["weft-profile.html", "weft-profile.html.json"], "{said}");
+        let record = std::fs::read_to_string(folder.join("weft-profile.html.json"));
+        let run = serde_json::from_str(&record.expect("a record")).expect("an object");
+        is_interrupted(&run, &said);
+    }
+}
+
+#[test]
+fn who_is_waited_for_is_named_by_rank_in_mpi_programs_too() {
+    // On a machine with other things to do a wait may fall into pieces.
+    const TRIES: usize = 5;
+    let _turn = alone();
+    let Some(file) = provider(WEFT) else { return };
+    for mpi in Mpi::all() {
+        let program = mpi.compile("waited", &["waited.c"], env!("CARGO_TARGET_TMPDIR"));
+        let tried = || {
+            let room = Room::new();
+            let option = room.option();
+            let options = ["--provider", file.to_str().expect("text"), &option];
+            let variables = [("XDG_RUNTIME_DIR", room.0.path().to_str().expect("a path"))];
+            let (options, variables) = (&options[..], &variables[..]);
+            Run { weft: WEFT, ranks: 2, lab: None, options, variables }
+                .start(&program, &["2"])
+                .ends_well();
+            let run = room.record();
+            let waited = all(&all(&run, "ranks")[0], "waited_for").clone();
+            let of_one: Vec<Value> = waited.iter().filter(|w| w["rank"] == 1).cloned().collect();
+            (sum(&of_one, "ns") > 1_000_000_000).then_some(()).ok_or(waited)
+        };
+        let said: Vec<_> = (0..TRIES).map(|_| tried()).take_while(Result::is_err).collect();
+        assert!(said.len() < TRIES, "{}: rank 0 has waited for {said:?}", mpi.name);
     }
 }
 
@@ -215,6 +369,21 @@ fn a_full_disk_is_said_and_the_job_is_none_the_worse() {
     assert!(said.contains("@0 ended well") && said.contains("@1 ended well"), "{said}");
     assert!(said.contains("writing the profile to") && said.contains("No space left"), "{said}");
     assert!(said.contains("status 1") && !said.contains("p.html.json\n"), "{said}");
+    // The terminal has room for what the disk has none for.
+    assert!(
+        said.lines().any(|line| line.starts_with("run ") && line.contains("2 ranks")),
+        "{said}"
+    );
+    assert!(!said.contains("the profile is in"), "{said}");
+    // Of a job that has failed, the failure is told by the exit status.
+    let room = Room::new();
+    let script = format!(
+        "head -c 2M /dev/zero > \"$0/all\" 2>/dev/null; \
+         '{WEFT}' run -n 2 --profile=\"$0/p.html\" -- sh -c 'exit 7'; echo \"status $?\""
+    );
+    let Some(output) = on_small_disk(&room, &script) else { return };
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("writing the profile to") && said.contains("status 7"), "{said}");
     // The pages find none.
     let room = Room::new();
     let script = format!(

@@ -166,8 +166,8 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     keep_directories(&mut command, &install, local.then_some(&board));
     let mut outcome = Outcome { size: args.ranks, ..Outcome::default() };
     let mut status = errand.run(command, setup, &launch, board, args.timeout, &mut outcome);
-    if let (Some(profile), Ok(_)) = (profile, &status) {
-        status = profile.finish(&outcome, &stage.others()).and(status);
+    if let (Some(profile), Ok(code)) = (profile, &status) {
+        status = profile.finish(*code, &outcome, &stage.others());
     }
     // The lab of `stage` goes after the job, also after an error.
     drop(launch);

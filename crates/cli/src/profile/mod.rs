@@ -71,12 +71,23 @@ impl Profile {
         (place::RECORD.to_string(), self.directory.to_string_lossy().into_owned())
     }
 
-    /// Makes the report of a job that is over, writes it, and says in short what is in it. `hosts`:
-    /// others that had ranks.
+    /// Makes the report of a job that is over with an exit status, says in short what is in it, and
+    /// writes it. `hosts`: others that had ranks. Gives the exit status of all that: where both the
+    /// job and its report have failed, it is the job's.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn finish(mut self, outcome: &Outcome, hosts: &[String]) -> Result<(), CliError> {
+    /// When the report of a job that ended well cannot be written.
+    pub fn finish(self, status: u8, outcome: &Outcome, hosts: &[String]) -> Result<u8, CliError> {
+        match self.report(outcome, hosts) {
+            Err(error) if status != 0 => {
+                let _ = writeln!(io::stderr(), "weft: {error}");
+                Ok(status)
+            }
+            reported => reported.map(|()| status),
+        }
+    }
+
+    fn report(mut self, outcome: &Outcome, hosts: &[String]) -> Result<(), CliError> {
         let lasted_ns = self.began.elapsed().as_nanos() as u64;
         let mut left = pages::of_directory(&self.directory);
         for host in hosts {
@@ -88,10 +99,11 @@ impl Profile {
         let mut run = gather::run(&left, self.began_unix, lasted_ns, outcome);
         run.command = std::mem::take(&mut self.command);
         run.notes.append(&mut self.notes);
+        // First what needs no room on a disk.
+        let _ = write!(io::stderr(), "{}", weft_report::text(&run, columns()));
         write(&mut self.record, &run.to_json())?;
         write(&mut self.page, &weft_report::page(&run))?;
         let (page, record) = (self.page.path().display(), self.record.path().display());
-        let _ = write!(io::stderr(), "{}", weft_report::text(&run, columns()));
         let _ = writeln!(io::stderr(), "weft: the profile is in {page}, its record in {record}");
         Ok(())
     }

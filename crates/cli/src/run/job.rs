@@ -106,7 +106,7 @@ impl Job {
                 }
                 self.take(event, &mut ending);
             }
-            self.look_at_clock(began, &mut ending);
+            outcome.interrupted |= self.look_at_clock(began, &mut ending);
             self.name_the_missing(&mut waiting);
         }
         self.printer.finish();
@@ -203,7 +203,9 @@ impl Job {
         self.end(ending);
     }
 
-    fn look_at_clock(&mut self, began: Instant, ending: &mut Ending) {
+    /// Sees to what has a time. Whether the job has had its time and is ended now.
+    fn look_at_clock(&mut self, began: Instant, ending: &mut Ending) -> bool {
+        let mut ends = false;
         if ending.asked.is_none()
             && let Some(timeout) = self.policy.timeout.filter(|t| began.elapsed() >= *t)
         {
@@ -211,10 +213,12 @@ impl Job {
             say(&format!("the job took longer than {s} s and is ended (--timeout)"));
             ending.status = Some(1);
             self.end(ending);
+            ends = true;
         }
         if ending.asked.is_some_and(|at| at.elapsed() >= GRACE) {
             self.kill(ending);
         }
+        ends
     }
 
     fn end(&mut self, ending: &mut Ending) {

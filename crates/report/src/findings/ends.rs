@@ -16,9 +16,13 @@ pub fn nobody(sums: &Sums) -> Vec<Finding> {
     vec![Finding { cost: None, what, cure: cure.into() }]
 }
 
-/// The first rank that did not end well, and how many came after it.
+/// The first rank that did not end well, and how many came after it. Of a job that was interrupted,
+/// the signals by which that is done are none.
 pub fn failed(sums: &Sums) -> Vec<Finding> {
-    let failed = sums.failed();
+    let mut failed = sums.failed();
+    if sums.run.interrupted {
+        failed.retain(|rank| ![9, 15].map(Ended::Signal).contains(&rank.ended));
+    }
     let Some(first) = failed.first() else { return Vec::new() };
     let (node, after) = (sums.node(first.node), time(first.lasted_ns as f64));
     let how = end_text(first);
@@ -106,5 +110,17 @@ mod tests {
         run.ranks[2].ended = Ended::Signal(64);
         let found = failed(&Sums::new(&run)).remove(0);
         assert!(found.what.contains("by signal 64 after"), "{}", found.what);
+    }
+
+    #[test]
+    fn who_was_interrupted_has_not_failed() {
+        let mut run = even(2, 1);
+        run.interrupted = true;
+        run.ranks[0].ended = Ended::Signal(15);
+        run.ranks[1].ended = Ended::Signal(9);
+        assert_eq!(failed(&Sums::new(&run)), []);
+        run.ranks[1].ended = Ended::Signal(11);
+        let found = failed(&Sums::new(&run)).remove(0);
+        assert!(found.what.starts_with("rank 1 ") && !found.what.contains("other"), "{found:?}");
     }
 }

@@ -123,6 +123,7 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "outlive-region" => regions::outlive_region(&rank),
         "stopped-owner" => regions::stopped_owner(&rank),
         "compute" => talk::compute(&rank, number(0, 6)?),
+        "receive-late" => talk::receive_late(&rank, number(0, 500)?),
         "talk" => talk::talk(&rank, number(0, 3)?),
         "serve" => talk::serve(&rank),
         "across" => talk::across(&rank, number(0, 2)? as u32),

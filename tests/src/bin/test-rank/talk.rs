@@ -218,6 +218,22 @@ pub fn compute(rank: &Rank, seconds: u64) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Rank 0 sends two messages; rank 1 receives the second, and so has the first one, which it
+/// receives so many ms later.
+pub fn receive_late(rank: &Rank, ms: u64) -> Result<(), Failure> {
+    let e = &rank.endpoint;
+    if e.rank() == 0 {
+        e.send(1, 0, b"first...")?;
+        e.send(1, 1, b"second..")?;
+        return Ok(());
+    }
+    let mut word = [0; 8];
+    e.recv(0, 1, &mut word)?;
+    std::thread::sleep(Duration::from_millis(ms));
+    e.recv(0, 0, &mut word)?;
+    Ok(())
+}
+
 /// Messages, small and large, that are longer than the memory they are received into.
 pub fn truncate(rank: &Rank) -> Result<(), Failure> {
     let e = &rank.endpoint;
