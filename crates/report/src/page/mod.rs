@@ -144,4 +144,28 @@ mod tests {
             assert!(!text.contains(word), "{word}");
         }
     }
+
+    /// Okabe and Ito's colours, and cividis from light to dark; in the dark, the other way round.
+    #[test]
+    fn colours_stay_apart_for_the_colour_blind_and_are_printed() {
+        let text = Page::new("a").html();
+        for colour in ["--work: #0072b2", "--call: #56b4e9", "--wait: #e69f00", "--bad: #d55e00"] {
+            assert!(text.contains(colour), "{colour}");
+        }
+        let levels = |part: &str| -> Vec<u32> {
+            let level = |n: usize| {
+                let colour = part.split(&format!("--l{n}: #")).nth(1).expect("a level");
+                let number = |at: usize| u32::from_str_radix(&colour[at..at + 2], 16).unwrap();
+                2126 * number(0) + 7152 * number(2) + 722 * number(4)
+            };
+            (0..10).map(level).collect()
+        };
+        let (light, dark) = text.split_once("@media (prefers-color-scheme: dark)").expect("both");
+        assert!(levels(light).is_sorted_by(|a, b| a > b), "lighter means less on white paper");
+        assert!(levels(dark).is_sorted_by(|a, b| a < b), "darker means less on black paper");
+        let print = text.split("@media print {").nth(1).expect("rules for print");
+        for rule in ["print-color-adjust: exact", ".wide { overflow: visible; }", "#hint"] {
+            assert!(print.contains(rule), "{rule}");
+        }
+    }
 }

@@ -176,8 +176,8 @@ pub fn waits(sums: &Sums) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Run;
     use crate::made::{S, even, wait_for};
+    use crate::{Flow, Late, Run};
 
     #[test]
     fn many_ranks_come_in_blocks() {
@@ -205,5 +205,43 @@ mod tests {
             table.contains("<td>node0</td>") && table.contains("<td class=\"\">well</td>"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn each_figure_of_a_rank_stands_in_its_column() {
+        let mut run = even(2, 1);
+        wait_for(&mut run, 1, Some(0), 2 * S - S / 50);
+        let rank = &mut run.ranks[1];
+        (rank.calls_ns, rank.robbed_ns) = (Some(3 * S), 4 * S);
+        rank.late_senders = Late { ns: 5 * S, times: 1 };
+        rank.late_receivers = Late { ns: 6 * S, times: 1 };
+        run.flows = vec![Flow { from: 1, to: 0, messages: 7, bytes: 8 }];
+        let text = table(&Sums::new(&run)).into_string();
+        let head = text.split("<tbody>").next().unwrap_or("");
+        let headings = head.split("<th class=\"n\">").skip(1);
+        let headings: Vec<&str> = headings.map(|h| h.split('<').next().unwrap_or("")).collect();
+        let figures = |row: usize| -> Vec<&str> {
+            let row = text.split("<tr>").nth(row + 2).unwrap_or("");
+            let cells = row.split("<td class=\"n\"").skip(1);
+            cells
+                .map(|c| c.split_once('>').unwrap_or(("", "")).1.split('<').next().unwrap())
+                .collect()
+        };
+        let found: Vec<_> = headings.iter().copied().zip(figures(1)).collect();
+        let wanted = [
+            ("computing", "70 %"),
+            ("in calls", "30 %"),
+            ("in waits", "20 %"),
+            ("waited for", "0 %"),
+            ("no core", "40 %"),
+            ("late senders", "5 s"),
+            ("late receivers", "6 s"),
+            ("messages sent", "7"),
+            ("bytes sent", "8 B"),
+            ("lasted", "10 s"),
+        ];
+        assert_eq!(found, wanted);
+        // Of the other, nothing is known of calls; it is waited for.
+        assert_eq!(figures(0)[1..4], ["?", "0.2 %", "20 %"]);
     }
 }

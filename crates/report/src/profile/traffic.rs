@@ -240,7 +240,22 @@ mod tests {
     fn ranks_send_to_ranks_and_nodes_to_nodes() {
         let run = solver(4, 2, 10, 10);
         let text = matrices(&Sums::new(&run)).into_string();
-        assert_eq!(text.matches("<caption>").count(), 4, "{text}");
+        let figures: Vec<&str> = text.split("<caption>").skip(1).collect();
+        let titles = ["Bytes from rank", "Messages from rank", "Bytes from node", "Messages from"];
+        assert!(figures.iter().zip(titles).all(|(f, title)| f.starts_with(title)), "{text}");
+        assert_eq!(figures.len(), 4, "{text}");
+        // Rank 2 sends rank 1 in each of 10 s 1000 messages of 4002 bytes, and rank 0 three more
+        // than none; what ranks 2 and 3 send to 0 and 1, node 1 sends to node 0.
+        let cell = |figure: &str, row: usize, column: usize| -> String {
+            let row = figure.split("<tr>").nth(row + 2).expect("a row");
+            let cell = row.split("<td").nth(column + 1).expect("a column");
+            let text = cell.split_once('>').and_then(|(_, rest)| rest.split_once('<'));
+            text.expect("a text").0.to_string()
+        };
+        let ranks = [cell(figures[0], 2, 1), cell(figures[1], 2, 1), cell(figures[1], 2, 0)];
+        assert_eq!(ranks, ["40 MB", "10 k", "30"], "{text}");
+        let nodes = [cell(figures[2], 1, 0), cell(figures[3], 1, 0)];
+        assert_eq!(nodes, ["80.3 MB", "20.1 k"], "{text}");
         let one = Run { nodes: run.nodes[..1].to_vec(), ranks: vec![], ..run };
         let text = matrices(&Sums::new(&one)).into_string();
         assert!(text.contains("on one node"), "{text}");
