@@ -220,3 +220,12 @@ pub fn changelog(text: &str, version: &str) -> Vec<String> {
     }
     vec![format!("CHANGELOG.md: {newest:?} comes first, not [{version}] and a date")]
 }
+
+/// What is wrong with what docs/versions.md says of the version of frames: it stays within a minor
+/// version.
+pub fn wire(page: &str, version: &str, wire: u8) -> Vec<String> {
+    let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
+    let said = format!("Weft {minor}.x has version {wire} on the wire.");
+    let found = if page.contains(&said) { None } else { Some(format!("not said: {said}")) };
+    found.into_iter().collect()
+}

@@ -140,7 +140,7 @@ fn dependencies_go_one_way() {
 #[test]
 fn manifests_have_licence_and_lints() {
     let bare = File::new("crates/a/Cargo.toml", "[package]\nname = \"a\"\n");
-    assert_eq!(project::licences(&[bare]).len(), 5);
+    assert_eq!(project::licences(&[bare]).len(), 6);
     let own = File::new("tests/Cargo.toml", "[package]\nname = \"a\"\npublish = false\n");
     assert_eq!(project::licences(&[own]).len(), 2);
     nothing(project::licences(&project_files()));
@@ -256,4 +256,15 @@ fn the_changelog_begins_with_this_version() {
     }
     let text = std::fs::read_to_string(root().join("CHANGELOG.md")).expect("the changelog");
     nothing(book::changelog(&text, env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_page_on_versions_tells_what_is_on_the_wire() {
+    let page = "a\n\n*Frames.* Weft 1.2.x has version 7 on the wire.\n";
+    assert_eq!(book::wire(page, "1.2.3", 7), Vec::<String>::new());
+    for (version, wire) in [("1.2.3", 8), ("1.3.0", 7), ("1.20.0", 7)] {
+        assert_eq!(book::wire(page, version, wire).len(), 1, "{version} {wire}");
+    }
+    let text = std::fs::read_to_string(root().join("docs/versions.md")).expect("the page");
+    nothing(book::wire(&text, env!("CARGO_PKG_VERSION"), weft_wire::VERSION));
 }

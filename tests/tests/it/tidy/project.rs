@@ -90,6 +90,9 @@ pub fn licences(files: &[File]) -> Vec<String> {
             found.push(format!("{}: `[lints] workspace = true` is missing", file.path));
         }
         let published = !file.text.contains("\npublish = false");
+        if published && !file.text.contains("\ndescription = \"") {
+            found.push(format!("{}: `description` is missing", file.path));
+        }
         for key in ["readme", "keywords", "categories"].iter().filter(|_| published) {
             if !file.text.contains(&format!("\n{key}.workspace = true")) {
                 found.push(format!("{}: `{key}.workspace = true` is missing", file.path));
