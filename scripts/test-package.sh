@@ -85,6 +85,13 @@ said "weft $version" weft --version --verbose
 said '"bench":"lat"' weft run -n 2 --lab nodes=2 -- weft bench lat --json --bytes 8 --ms 20
 
 said 'libweft.so.0' ldconfig -p
+# What else a user finds on the disk, and what an administrator reads.
+said 'weft_version' cat "/usr/include/weft.h"
+for library in libweft-fi.so libweft-mpi.so libweft-calls.so; do
+    said "$library" ls -1 "/usr/lib/weft/$library"
+done
+said 'setpriv' cat /usr/share/doc/weft/README.Debian
+said 'net.core.' cat /usr/share/doc/weft/examples/60-weft.conf
 said "$version" pkg-config --modversion weft
 for page in weft weft-run weft-lab-up 'weft-mpi' 'weft-environment'; do
     said "$page" man -w "$page"
@@ -105,12 +112,15 @@ with=$(in_there setpriv --reuid nobody --regid nogroup --clear-groups --inh-caps
     --ambient-caps +net_raw weft info --json)
 lacks() { grep -c 'CAP_NET_RAW' <<<"$1" || true; }
 [ "$(lacks "$with")" -eq 0 ] || fail "CAP_NET_RAW is missing though it was given: $with"
+[ "$(lacks "$without")" -ge 1 ] || fail "nothing says that CAP_NET_RAW is missing: $without"
 say "good: raw sockets: missing $(lacks "$without") times without the right, never with it"
 if [ -n "${MPI_PROGRAM:-}" ]; then
     cp "$MPI_PROGRAM" "$root/tmp/program"
     in_there weft mpirun -n 2 --lab nodes=2 -- /tmp/program x 20 >"$2/mpi.log" 2>&1 ||
         fail "an MPI program on Weft: $(cat "$2/mpi.log")"
     say "good: weft mpirun: $(tail -1 "$2/mpi.log")"
+else
+    say "SKIPPED: the provider in the package: MPI_PROGRAM names no program for Debian's Open MPI"
 fi
 
 in_there apt-get purge -y weft >"$2/apt.log" 2>&1 || fail "it cannot be removed: $(cat "$2/apt.log")"
