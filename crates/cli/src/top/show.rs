@@ -62,20 +62,28 @@ pub fn page(sample: &Sample, order: Order, paper: &Paper) -> String {
         let whose = if weft_sys::unix::my_uid() == 0 { "" } else { " of yours" };
         lines.push(paper.cut(&format!("no job{whose} runs here on Weft")));
     }
-    lines.extend(sample.notes.iter().map(|note| paper.cut(note)));
+    let mut notes: Vec<String> = sample.notes.iter().map(|note| paper.cut(note)).collect();
     if let Some(most) = paper.lines {
-        // Of what does not fit, the last line tells; the keys stay in sight.
+        // The keys stay in sight, and what is told now and not again, unless that is very much.
         let most = most.saturating_sub(usize::from(paper.keys)).max(2);
-        if lines.len() > most {
-            let hidden = lines.len() - (most - 1);
-            lines.truncate(most - 1);
-            lines.push(paper.cut(&format!("... {hidden} lines more")));
-        }
+        let for_jobs = most.saturating_sub(notes.len()).max(most.div_ceil(2));
+        shorten(&mut lines, for_jobs, paper);
+        shorten(&mut notes, most - lines.len(), paper);
     }
+    lines.append(&mut notes);
     if paper.keys {
         lines.push(paper.cut("q ends; sorted by: r rank, o out, i in, w wait"));
     }
     lines.join("\n") + "\n"
+}
+
+/// Of what does not fit, the last line tells.
+fn shorten(lines: &mut Vec<String>, most: usize, paper: &Paper) {
+    if lines.len() > most {
+        let hidden = lines.len() + 1 - most;
+        lines.truncate(most.saturating_sub(1));
+        lines.push(paper.cut(&format!("... {hidden} lines more")));
+    }
 }
 
 fn title(job: &JobItem) -> String {
@@ -247,6 +255,16 @@ mod tests {
         let narrow = Paper { columns: Some(60), ..Paper::plain() };
         let text = page(&sample(), Order::Rank, &narrow);
         assert!(text.contains("waits 1.0 s"), "{text}");
+        // What is told once stays in sight, but does not take the place of all else.
+        let mut sample = sample();
+        for (notes, shown) in [(1, 1), (50, 2)] {
+            sample.notes = vec!["job 7 has ended".into(); notes];
+            let paper = Paper { columns: Some(60), lines: Some(6), colour: false, keys: true };
+            let text = page(&sample, Order::Rank, &paper);
+            assert_eq!(text.lines().count(), 6, "{text}");
+            assert_eq!(text.matches("has ended").count() + usize::from(notes > 1), shown, "{text}");
+            assert!(text.starts_with("job 0000002a") && text.contains("lines more"), "{text}");
+        }
     }
 
     #[test]
