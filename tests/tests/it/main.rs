@@ -21,7 +21,6 @@ mod mpi_attended;
 mod mpi_calls;
 mod mpi_collectives;
 mod mpi_graphs;
-
 mod mpi_programs;
 mod mpi_refused;
 mod mpi_windows;
