@@ -83,7 +83,6 @@ fn pulled_in(net: &mut Net, tag: u64, len: usize) -> u64 {
 
 #[test]
 fn a_cable_with_a_tenth_of_its_speed_does_not_hold_up_the_other() {
-    const LEN: usize = 1 << 20;
     let cable = Segment { rate: 125, ..Segment::default() };
     let mut net = Net::new(2, &Config::default(), vec![cable.clone(), cable.clone()], 3);
     let mut tag = 0;
@@ -102,27 +101,82 @@ fn a_cable_with_a_tenth_of_its_speed_does_not_hold_up_the_other() {
     assert!(again < both * 5 / 4, "{again} ns, {both} at first");
 }
 
-/// The cable itself is as fast as ever: what its ends have agreed on is believed.
-#[test]
-fn a_cable_whose_ends_agree_on_another_speed_is_left_and_taken_again() {
-    const LEN: usize = 1 << 20;
-    const SPEED: u64 = 125_000_000;
+const SPEED: u64 = 125_000_000;
+const LEN: usize = 1 << 20;
+
+/// Two nodes with two cables of [`SPEED`], whose cards say so.
+fn two_cables() -> Net {
     let cable = Segment { rate: 125, ..Segment::default() };
     let spec = LinkSpec { mtu: 1472, wire_bytes_per_s: SPEED, ..LinkSpec::default() };
     let specs = [spec.clone(), spec];
-    let mut net = Net::with_links(2, &Config::default(), vec![cable.clone(), cable], &specs, 3);
-    let mut tag = 0;
-    let mut mean = |net: &mut Net, speed: u64| {
-        net.nodes.iter_mut().for_each(|n| n.engine.set_wire_speed(LinkId(0), speed));
-        (0..30).for_each(|n| _ = pulled_in(net, tag + n, LEN));
-        let all: u64 = (30..50).map(|n| pulled_in(net, tag + n, LEN)).sum();
-        tag += 50;
-        all / 20
+    Net::with_links(2, &Config::default(), vec![cable.clone(), cable], &specs, 3)
+}
+
+/// What the cards at both ends of the first cable say from now on.
+fn say(net: &mut Net, speed: u64) {
+    net.nodes.iter_mut().for_each(|n| n.engine.set_wire_speed(LinkId(0), speed));
+}
+
+/// Mean time of a long message, ns, after some that are not counted.
+fn mean(net: &mut Net, tag: &mut u64) -> u64 {
+    let mut pull = |count: u64| -> u64 {
+        *tag += count;
+        (0..count).map(|n| pulled_in(net, *tag - n, LEN)).sum()
     };
-    let both = mean(&mut net, SPEED);
-    let one = mean(&mut net, SPEED / 100);
+    pull(30);
+    pull(20) / 20
+}
+
+#[test]
+fn a_cable_whose_ends_agree_on_another_speed_is_left_and_taken_again() {
+    let (mut net, mut tag) = (two_cables(), 0);
+    let both = mean(&mut net, &mut tag);
+    let mut other = |net: &mut Net, share: u64| {
+        say(net, SPEED / share);
+        net.segments[0].rate = (125 / share).max(1);
+        // At once: without a message that it has held up.
+        tag += 1;
+        (pulled_in(net, tag, LEN), mean(net, &mut tag))
+    };
+    let (first, one) = other(&mut net, 100);
+    assert!(first < both * 3 && one > both * 3 / 2, "{first}, {one} ns by one, {both} by both");
+    let (_, again) = other(&mut net, 1);
+    assert!(again < both * 5 / 4, "{again} ns, {both} at first");
+}
+
+#[test]
+fn a_cable_that_carries_more_than_its_card_says_is_used_by_what_is_measured() {
+    let (mut net, mut tag) = (two_cables(), 0);
+    let both = mean(&mut net, &mut tag);
+    say(&mut net, SPEED / 100);
+    let one = mean(&mut net, &mut tag);
+    assert!(one > both * 3 / 2, "believed at first: {one} ns by one, {both} by both");
+    // Now and then a little goes by it, and shows what it carries.
+    pass(&mut net, 3_000);
+    let again = mean(&mut net, &mut tag);
+    assert!(again < both * 5 / 4, "{again} ns, {both} at first");
+}
+
+#[test]
+fn a_cable_that_was_slow_for_a_while_is_taken_again() {
+    let (mut net, mut tag) = (two_cables(), 0);
+    let both = mean(&mut net, &mut tag);
+    net.segments[0].rate = 2;
+    let one = mean(&mut net, &mut tag);
     assert!(one > both * 3 / 2, "{one} ns by one, {both} by both");
-    let again = mean(&mut net, SPEED);
+    for _ in 0..10 {
+        // It is tried all the while, and that holds up no more than a message now and then.
+        pass(&mut net, 1_000);
+        let one = mean(&mut net, &mut tag);
+        assert!(one < both * 3, "{one} ns, {both} at first");
+    }
+    net.segments[0].rate = 125;
+    for _ in 0..3 {
+        pass(&mut net, 20_000);
+        pulled_in(&mut net, tag + 1, LEN);
+        tag += 1;
+    }
+    let again = mean(&mut net, &mut tag);
     assert!(again < both * 5 / 4, "{again} ns, {both} at first");
 }
 

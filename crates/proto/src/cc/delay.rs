@@ -197,6 +197,10 @@ impl Congestion for Delay {
         (self.rate > 0).then_some(self.rate)
     }
 
+    fn forget_rate(&mut self) {
+        self.rate = 0;
+    }
+
     fn on_ack(&mut self, ack: &AckInfo) {
         self.note(0, ack.bytes);
         self.round.acked += ack.bytes;

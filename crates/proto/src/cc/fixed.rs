@@ -24,6 +24,8 @@ impl Congestion for Fixed {
         None
     }
 
+    fn forget_rate(&mut self) {}
+
     fn on_ack(&mut self, _: &AckInfo) {}
 
     fn on_loss(&mut self, _: Instant, _: u64) {}

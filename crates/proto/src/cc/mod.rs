@@ -31,6 +31,9 @@ pub trait Congestion: Send + Debug {
     /// Bytes per second that have lately arrived while many were on the way, where that is known.
     fn rate(&self) -> Option<u64>;
 
+    /// Forgets [`rate`](Congestion::rate): the cable has become another.
+    fn forget_rate(&mut self);
+
     /// Bytes have arrived.
     fn on_ack(&mut self, ack: &AckInfo);
 

@@ -10,7 +10,7 @@ use super::hub::Hub;
 use super::row::{datagram_path, fill_row, short_path, wires};
 use crate::event::{Cause, PathState, Row, SendError};
 use crate::peer::{State, bit};
-use crate::rail::Path;
+use crate::rail::{self, Path};
 use crate::time::Instant;
 
 /// Whether a frame is for all members of a group: for whoever hears it and has the job's key.
@@ -222,16 +222,19 @@ impl Engine {
     pub fn paths(&self, peer: PeerId) -> Vec<PathState> {
         let Some(Some(peer)) = self.peers.get(peer.index()) else { return Vec::new() };
         let between = |path: &Path| self.hub.ways.between(path.link, &path.to, path.hops);
-        let state = |path: &Path| PathState {
+        let links = &self.hub.links;
+        let carries = |at: usize| peer.paths[at].bulk && !rail::is_too_slow(&peer.paths, links, at);
+        let state = |(at, path): (usize, &Path)| PathState {
             link: path.link,
             hops: path.hops,
             between: between(path).map_or(Vec::new(), <[u64]>::to_vec),
             small: path.prompt,
-            bulk: path.bulk,
+            bulk: carries(at),
             spare: path.spare,
             rtt_ns: path.sender.rtt.least,
         };
-        peer.paths.iter().filter(|path| path.up && !path.suspect).map(state).collect()
+        let all = peer.paths.iter().enumerate();
+        all.filter(|(_, path)| path.up && !path.suspect).map(state).collect()
     }
 
     /// Whether `peer` has said that it hears what is sent to everyone over `link`, and is not

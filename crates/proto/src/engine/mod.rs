@@ -112,7 +112,7 @@ impl Engine {
         let Some(link) = self.hub.links.get_mut(id.index()) else { return };
         if link.spec.wire_bytes_per_s != bytes_per_s {
             link.set_wire_speed(bytes_per_s);
-            self.peers.iter_mut().flatten().for_each(|peer| peer.judge_paths(&self.hub));
+            self.peers.iter_mut().flatten().for_each(|peer| peer.renegotiated(&self.hub, id));
         }
     }
 

@@ -48,7 +48,9 @@ impl Peer {
             if count > 1 {
                 let each = waiting.min(self.burst_most(hub, at) as u64);
                 let all = waiting.saturating_mul(self.bulk.len() as u64);
-                if rail::others_are_sooner(&self.paths, &hub.links, at, (each, all)) {
+                if rail::others_are_sooner(&self.paths, &hub.links, at, (each, all))
+                    && !self.is_tried(hub, now, at, waiting)
+                {
                     continue;
                 }
             }
@@ -58,6 +60,11 @@ impl Peer {
             }
         }
         None
+    }
+
+    /// Whether a path that is left for being slow carries something all the same, to measure it.
+    fn is_tried(&mut self, hub: &Hub, now: Instant, at: usize, waiting: u64) -> bool {
+        rail::is_too_slow(&self.paths, &hub.links, at) && self.paths[at].is_tried(now, waiting)
     }
 
     fn bulk_burst(
@@ -71,6 +78,7 @@ impl Peer {
         self.begin(hub, at, burst);
         let (mut first, mut awaited) = (true, false);
         let most = self.burst_most(hub, at);
+        let before = self.paths[at].sender.in_flight;
         while let Some(id) = self.next_bulk(hub) {
             let Some(max) = frame_room(&self.paths[at], hub, burst) else { break };
             let max = if max > most { max.min(frame_most(hub, id, most)) } else { max };
@@ -119,6 +127,8 @@ impl Peer {
                 self.bulk_run(hub, now, at, payloads, burst, most);
             }
         }
+        let path = &mut self.paths[at];
+        path.spend(path.sender.in_flight.saturating_sub(before));
         // The next transfer has its turn.
         if self.bulk.len() > 1 {
             self.bulk.rotate_left(1);

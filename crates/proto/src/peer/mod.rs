@@ -212,7 +212,7 @@ impl Peer {
             at = sooner(at, path.retry_at);
             at = sooner(at, path.search.again_at);
             at = sooner(at, path.rest.deadline());
-            at = sooner(at, path.losses.as_ref().and_then(|losses| losses.deadline()));
+            at = sooner(at, path.left_until());
         }
         self.spaces.iter().fold(at, |at, s| sooner(at, s.ack_at))
     }

@@ -7,7 +7,7 @@ use crate::cc::AckInfo;
 use crate::engine::Hub;
 use crate::event::{Incoming, Warning};
 use crate::msg::transfer::Stage;
-use crate::rail::{self, Found};
+use crate::rail::{self, Found, Path};
 use crate::reliable::{AckSummary, Content, expand};
 use crate::time::Instant;
 
@@ -88,8 +88,10 @@ impl Peer {
         }
     }
 
-    /// What is known of a link has changed: decides anew what its paths are used for.
-    pub fn judge_paths(&mut self, hub: &Hub) {
+    /// The ends of a link's cable have agreed on another speed: decides anew what its paths are
+    /// used for.
+    pub fn renegotiated(&mut self, hub: &Hub, link: LinkId) {
+        self.paths.iter_mut().filter(|p| p.link == link).for_each(Path::forget_rate);
         rail::assign(&mut self.paths, &hub.links);
     }
 
@@ -149,7 +151,7 @@ impl Peer {
             return;
         }
         hub.counters.paths_left += 1;
-        if self.paths[at].losses.as_mut().is_some_and(|losses| losses.leave(now)) {
+        if self.paths[at].leave(now) {
             let what = Warning::Lossy { link };
             hub.events.push_back(Incoming::Warning { peer: self.id, what });
         }

@@ -9,6 +9,7 @@ pub mod losses;
 mod mtu;
 mod path;
 mod rest;
+mod trial;
 mod ways;
 
 pub(crate) use mtu::Found;
@@ -216,18 +217,35 @@ pub(crate) fn others_are_sooner(
     at: usize,
     (each, waiting): (u64, u64),
 ) -> bool {
-    let usable = |p: &&Path| p.bulk && p.takes_words();
-    let mut others = paths.iter().enumerate().filter(|(other, p)| *other != at && usable(p));
+    let mut others = paths.iter().enumerate().filter(|(other, p)| *other != at && takes_bulk(p));
     // Most peers have one path for bulk: then nothing is worked out.
     others.next().is_some() && {
-        let own = paths[at].rate(links);
-        let best = paths.iter().filter(usable).map(|p| p.rate(links)).fold(own, u64::max);
         // Nor is anything left to one that leaves all to others: it would be left undone.
-        let takes_bulk = |p: &&Path| usable(p) && is_worth(p.rate(links), best);
-        let soonest = paths.iter().filter(takes_bulk).map(|p| p.arrival_ns(links, waiting)).min();
+        let best = best_rate(paths, links, true);
+        let does = |p: &&Path| takes_bulk(p) && is_worth(p.rate(links), best);
+        let soonest = paths.iter().filter(does).map(|p| p.arrival_ns(links, waiting)).min();
         let own_ns = paths[at].arrival_ns(links, each);
-        !is_worth(own, best) || soonest.is_some_and(|ns| ns < own_ns)
+        is_too_slow(paths, links, at) || soonest.is_some_and(|ns| ns < own_ns)
     }
+}
+
+fn takes_bulk(path: &Path) -> bool {
+    path.bulk && path.takes_words()
+}
+
+/// The most bytes per second of all paths that take bulk, or of those of which that is known. How
+/// fast a wire is whose speed nobody tells will be measured: what its link could do at best says
+/// nothing about wires whose speed is known.
+fn best_rate(paths: &[Path], links: &[Link], known: bool) -> u64 {
+    let counts = |p: &&Path| takes_bulk(p) && (!known || p.is_rate_known(links));
+    paths.iter().filter(counts).map(|p| p.rate(links)).max().unwrap_or(0)
+}
+
+/// Whether path `at` is so much slower than the best that it carries no bulk: by measurement, or by
+/// what its ends have agreed on as long as nothing is measured.
+pub(crate) fn is_too_slow(paths: &[Path], links: &[Link], at: usize) -> bool {
+    let path = &paths[at];
+    !is_worth(path.rate(links), best_rate(paths, links, path.is_rate_known(links)))
 }
 
 /// Decides anew which paths carry bulk, and which small frames; called whenever a path's state
@@ -243,19 +261,14 @@ pub(crate) fn assign(paths: &mut [Path], links: &[Link]) {
         (if usable { worth.max(1) } else { 0 }, work, std::cmp::Reverse(p.link))
     };
     let medium = |p: &Path| links[p.link.index()].spec.medium;
-    // How fast a wire is whose speed nobody tells will be measured: what its link could do at best
-    // says nothing about wires whose speed is known.
-    let known = |p: &Path| links[p.link.index()].spec.wire_bytes_per_s != u64::MAX;
-    let ranks: Vec<_> = paths.iter().map(|p| (medium(p), rank(p), known(p))).collect();
-    let best = |known: bool| {
-        let of = ranks.iter().filter(|(.., k)| *k || !known);
-        of.map(|(_, rank, _)| rank.0).max().unwrap_or(0)
-    };
-    let (best_of_all, best_known) = (best(false), best(true));
-    for (path, (medium, rank, known)) in paths.iter_mut().zip(&ranks) {
-        let beaten = ranks.iter().any(|(other, r, _)| other == medium && r > rank);
-        let best = if *known { best_known } else { best_of_all };
-        path.bulk = rank.0 > 0 && !beaten && is_worth(rank.0, best);
+    let ranks: Vec<_> = paths.iter().map(|p| (medium(p), rank(p))).collect();
+    let best = ranks.iter().map(|(_, rank)| rank.0).max().unwrap_or(0);
+    for (path, (medium, rank)) in paths.iter_mut().zip(&ranks) {
+        let beaten = ranks.iter().any(|(other, r)| other == medium && r > rank);
+        // Which wires are fast enough is told when there is bulk to send ([`is_too_slow`]): what
+        // is measured decides, not what a card says.
+        let is_let = !path.rest.is_on() || is_worth(rank.0, best);
+        path.bulk = rank.0 > 0 && !beaten && is_let;
         path.prompt = false;
     }
     let sound = paths.iter_mut().filter(|p| p.up && (p.is_sound() || !healthy));
@@ -283,6 +296,11 @@ mod tests {
         (0..links.len() as u8).map(path).collect()
     }
 
+    fn bulk(paths: &[Path], links: &[Link]) -> Vec<bool> {
+        let carries = |at: usize| paths[at].bulk && !is_too_slow(paths, links, at);
+        (0..paths.len()).map(carries).collect()
+    }
+
     #[test]
     fn small_goes_by_latency_and_bulk_by_bandwidth_once_per_wire() {
         // A packet link and a udp link on one wire, a second wire, and a slow third one.
@@ -294,8 +312,7 @@ mod tests {
         ];
         let mut paths = paths(&links);
         assign(&mut paths, &links);
-        let bulk: Vec<bool> = paths.iter().map(|p| p.bulk).collect();
-        assert_eq!(bulk, [false, true, true, false]);
+        assert_eq!(bulk(&paths, &links), [false, true, true, false]);
         assert_eq!(urgent(&paths, &links, 100), Some(0));
         paths[0].up = false;
         paths[1].suspect = true;
@@ -315,13 +332,12 @@ mod tests {
             })
         };
         let links = [on_a_slow_wire(1_500, 1_000_000_000), on_a_slow_wire(64_800, 8_000_000_000)];
-        let bulk = |paths: &[Path]| paths.iter().map(|p| p.bulk).collect::<Vec<_>>();
         let mut paths = paths(&links);
         assign(&mut paths, &links);
-        assert_eq!(bulk(&paths), [true, false], "its long frames are not known to pass");
+        assert_eq!(bulk(&paths, &links), [true, false], "its long frames are not known to pass");
         paths[1].set_mtu(64_800);
         assign(&mut paths, &links);
-        assert_eq!(bulk(&paths), [false, true]);
+        assert_eq!(bulk(&paths, &links), [false, true]);
         paths[1].most = 100_000;
         assert_eq!(paths[1].room(), 100_000, "more than the peer has room for is never on the way");
     }
@@ -336,7 +352,7 @@ mod tests {
         let links = [of(u64::MAX, 0), of(125_000_000, 1), of(1_250_000, 2)];
         let mut paths = paths(&links);
         assign(&mut paths, &links);
-        assert_eq!(paths.iter().map(|p| p.bulk).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(bulk(&paths, &links), [true, true, false]);
     }
 
     #[test]

@@ -5,11 +5,15 @@ use weft_wire::{LinkAddr, LinkId};
 use super::losses::Losses;
 use super::mtu::MtuSearch;
 use super::rest::Rest;
+use super::trial::Trial;
 use super::{Link, RESTING};
 use crate::cc::Congestion;
 use crate::config::Config;
 use crate::reliable::Sender;
 use crate::time::Instant;
+
+/// A cable carries more than its card says if it carries so many times as much.
+const LIES: u64 = 2;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -60,8 +64,17 @@ pub(crate) struct Path {
     pub retry_at: Option<Instant>,
     /// Whether it rests after a loss.
     pub rest: Rest,
-    /// What it has lost, if it has.
-    pub losses: Option<Box<Losses>>,
+    /// What few paths have.
+    rare: Option<Box<Rare>>,
+}
+
+/// See [`Path::rare`].
+#[derive(Debug, Default)]
+struct Rare {
+    /// What it has lost.
+    losses: Losses,
+    /// How it is tried although it is too slow.
+    trial: Trial,
 }
 
 impl Path {
@@ -92,7 +105,7 @@ impl Path {
             pause_until: None,
             retry_at: None,
             rest: Rest::default(),
-            losses: None,
+            rare: None,
         }
     }
 
@@ -138,21 +151,31 @@ impl Path {
 
     /// Whether its cable loses too much, and is left to others for a while.
     pub fn is_left(&self) -> bool {
-        self.losses.as_ref().is_some_and(|losses| losses.deadline().is_some())
+        self.left_until().is_some()
     }
 
     /// So many more of its frames have arrived, are lost, and had been held to be lost; whether
     /// that is too much.
     pub fn count_losses(&mut self, arrived: u64, lost: u64, spurious: u64) -> bool {
-        if self.losses.is_none() && lost > 0 {
-            self.losses = Some(Box::default());
+        if self.rare.is_none() && lost > 0 {
+            self.rare = Some(Box::default());
         }
-        self.losses.as_mut().is_some_and(|losses| losses.count(arrived, lost, spurious))
+        self.rare.as_mut().is_some_and(|rare| rare.losses.count(arrived, lost, spurious))
     }
 
     /// Whether the time is over for which its cable was left.
     pub fn is_taken_again(&mut self, now: Instant) -> bool {
-        self.losses.as_mut().is_some_and(|losses| losses.is_over(now))
+        self.rare.as_mut().is_some_and(|rare| rare.losses.is_over(now))
+    }
+
+    /// Leaves its cable for a while; whether that is the first time.
+    pub fn leave(&mut self, now: Instant) -> bool {
+        self.rare.get_or_insert_default().losses.leave(now)
+    }
+
+    /// When the time is over for which its cable was left.
+    pub fn left_until(&self) -> Option<Instant> {
+        self.rare.as_ref().and_then(|rare| rare.losses.deadline())
     }
 
     /// By so much a frame is longer on its way than on the nearest path, ns.
@@ -174,10 +197,39 @@ impl Path {
         self.up && !self.suspect && !self.spare
     }
 
-    /// Bytes per second, as far as was measured.
+    /// Bytes per second: what was measured, or as long as that is not known, what its link says.
     pub fn rate(&self, links: &[Link]) -> u64 {
-        let link = links[self.link.index()].bandwidth(self.passes()).0;
-        self.cc.rate().map_or(link, |rate| rate.min(link)).max(1)
+        let (said, work) = links[self.link.index()].bandwidth(self.passes());
+        // What bursts seem to arrive with may be beyond the wire; twice as much is a card that lies.
+        let most = |rate: u64| if rate / LIES >= said { work } else { said };
+        self.cc.rate().map_or(said, |rate| rate.min(most(rate))).max(1)
+    }
+
+    /// Whether anything tells how fast its wire is.
+    pub fn is_rate_known(&self, links: &[Link]) -> bool {
+        let said = links[self.link.index()].spec.wire_bytes_per_s;
+        said != u64::MAX || self.cc.rate().is_some()
+    }
+
+    /// The ends of its cable have agreed on another speed: what was measured is no longer true.
+    pub fn forget_rate(&mut self) {
+        self.cc.forget_rate();
+        if let Some(rare) = &mut self.rare {
+            rare.trial = Trial::default();
+        }
+    }
+
+    /// Whether it is tried now with a part of `waiting` bytes, although it is too slow.
+    pub fn is_tried(&mut self, now: Instant, waiting: u64) -> bool {
+        self.rare.get_or_insert_default().trial.is_due(now, waiting)
+    }
+
+    /// So many bytes of bulk have gone out.
+    #[inline]
+    pub fn spend(&mut self, bytes: u64) {
+        if let Some(rare) = &mut self.rare {
+            rare.trial.spend(bytes);
+        }
     }
 
     /// When `bytes` more would be there, ns from now, as far as was measured.
