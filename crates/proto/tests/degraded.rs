@@ -206,6 +206,40 @@ fn a_link_that_is_opened_later_takes_part() {
     }
 }
 
+/// Looks for new interfaces are the device's doing; from then on the engine may take so long.
+const ADDED_NS: u64 = 1_000_000_000;
+
+#[test]
+fn a_cable_that_is_added_carries_its_part_within_a_second() {
+    for seed in 1..10 {
+        let cable = Segment { rate: 125, ..Segment::default() };
+        let mut net = Net::new(2, &Config::default(), vec![cable.clone()], seed);
+        let mut tag = 0;
+        let alone = mean(&mut net, &mut tag);
+        net.segments.push(cable);
+        let links: Vec<LinkId> = (0..2)
+            .map(|node| net.nodes[node].engine.add_link(spec(node as u32, 1, 1472)))
+            .collect();
+        for (node, link) in links.into_iter().enumerate() {
+            let now = net.now;
+            net.nodes[node].engine.set_link_up(now, link, false);
+            net.nodes[node].engine.set_link_up(now, link, true);
+            // The other end finds it a little later.
+            net.run(20 * seed, |_| false);
+        }
+        let end = net.now.plus(ADDED_NS);
+        while net.now < end {
+            tag += 1;
+            pulled_in(&mut net, tag, LEN);
+        }
+        tag += 1;
+        let (before, took) = (net.sent[1], pulled_in(&mut net, tag, LEN));
+        let part = net.sent[1] - before;
+        assert!(part > LEN as u64 / 3, "seed {seed}: {part} bytes of {LEN}");
+        assert!(took < alone * 3 / 4, "seed {seed}: {took} ns by both, {alone} by one");
+    }
+}
+
 #[test]
 fn another_link_takes_the_place_of_one_that_was_gone() {
     for mtu in [1472, 600, 9000] {

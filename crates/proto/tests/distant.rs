@@ -4,7 +4,7 @@
 mod toy;
 
 use toy::{Net, Segment};
-use weft_proto::Config;
+use weft_proto::{Config, LinkSpec};
 
 fn net(seed: u64) -> Net {
     let radio = Segment { delay_ns: 5_000_000, rate: 12, ..Segment::default() };
@@ -89,6 +89,29 @@ fn bulk_leaves_the_slow_way_what_it_brings_in_time() {
                 assert!(took < limit, "{len} bytes: {took} us, {alone} by the fast one");
             }
         }
+    }
+}
+
+/// As near as the cable, so that only its speed can tell.
+#[test]
+fn the_network_of_the_house_carries_next_to_nothing_beside_a_fast_cable() {
+    const UNKNOWN: u64 = u64::MAX;
+    let (fast, slow) = (cable(1_000, 5_000), cable(12, 5_000));
+    for said in [[UNKNOWN, UNKNOWN], [1_000_000_000, 12_500_000], [1_000_000_000, UNKNOWN]] {
+        let specs = said.map(|wire_bytes_per_s| LinkSpec {
+            mtu: 1472,
+            wire_bytes_per_s,
+            ..LinkSpec::default()
+        });
+        let segments = vec![fast.clone(), slow.clone()];
+        let mut net = Net::with_links(2, &Config::default(), segments, &specs, 3);
+        for tag in 0..400 {
+            pulled_in(&mut net, tag, 1 << 20);
+            there_and_back(&mut net, 1_000 + tag, 8);
+            net.run(20, |_| false);
+        }
+        let [fast, slow] = [0, 1].map(|at| net.sent[at]);
+        assert!(slow * 100 < fast + slow, "{said:?}: {slow} bytes beside {fast}");
     }
 }
 

@@ -221,11 +221,11 @@ pub(crate) fn others_are_sooner(
     // Most peers have one path for bulk: then nothing is worked out.
     others.next().is_some() && {
         // Nor is anything left to one that leaves all to others: it would be left undone.
-        let best = best_rate(paths, links, true);
-        let does = |p: &&Path| takes_bulk(p) && is_worth(p.rate(links), best);
+        let best = Best::of(paths, links);
+        let does = |p: &&Path| takes_bulk(p) && !best.is_far_beyond(p, links);
         let soonest = paths.iter().filter(does).map(|p| p.arrival_ns(links, waiting)).min();
         let own_ns = paths[at].arrival_ns(links, each);
-        is_too_slow(paths, links, at) || soonest.is_some_and(|ns| ns < own_ns)
+        best.is_far_beyond(&paths[at], links) || soonest.is_some_and(|ns| ns < own_ns)
     }
 }
 
@@ -233,19 +233,37 @@ fn takes_bulk(path: &Path) -> bool {
     path.bulk && path.takes_words()
 }
 
-/// The most bytes per second of all paths that take bulk, or of those of which that is known. How
+/// The most bytes per second of all paths that take bulk, and of those of which it is known. How
 /// fast a wire is whose speed nobody tells will be measured: what its link could do at best says
 /// nothing about wires whose speed is known.
-fn best_rate(paths: &[Path], links: &[Link], known: bool) -> u64 {
-    let counts = |p: &&Path| takes_bulk(p) && (!known || p.is_rate_known(links));
-    paths.iter().filter(counts).map(|p| p.rate(links)).max().unwrap_or(0)
+struct Best {
+    all: u64,
+    known: u64,
+}
+
+impl Best {
+    fn of(paths: &[Path], links: &[Link]) -> Best {
+        let mut best = Best { all: 0, known: 0 };
+        for path in paths.iter().filter(|p| takes_bulk(p)) {
+            let rate = path.rate(links);
+            best.all = best.all.max(rate);
+            if path.is_rate_known(links) {
+                best.known = best.known.max(rate);
+            }
+        }
+        best
+    }
+
+    fn is_far_beyond(&self, path: &Path, links: &[Link]) -> bool {
+        let best = if path.is_rate_known(links) { self.known } else { self.all };
+        !is_worth(path.rate(links), best)
+    }
 }
 
 /// Whether path `at` is so much slower than the best that it carries no bulk: by measurement, or by
 /// what its ends have agreed on as long as nothing is measured.
 pub(crate) fn is_too_slow(paths: &[Path], links: &[Link], at: usize) -> bool {
-    let path = &paths[at];
-    !is_worth(path.rate(links), best_rate(paths, links, path.is_rate_known(links)))
+    Best::of(paths, links).is_far_beyond(&paths[at], links)
 }
 
 /// Decides anew which paths carry bulk, and which small frames; called whenever a path's state
