@@ -96,8 +96,8 @@ fn bulk_leaves_the_slow_way_what_it_brings_in_time() {
 #[test]
 fn the_network_of_the_house_carries_next_to_nothing_beside_a_fast_cable() {
     const UNKNOWN: u64 = u64::MAX;
-    let (fast, slow) = (cable(1_000, 5_000), cable(12, 5_000));
-    for said in [[UNKNOWN, UNKNOWN], [1_000_000_000, 12_500_000], [1_000_000_000, UNKNOWN]] {
+    let (fast, slow) = (cable(1_000, 5_000), cable(40, 5_000));
+    for said in [[UNKNOWN, UNKNOWN], [1_000_000_000, 40_000_000], [1_000_000_000, UNKNOWN]] {
         let specs = said.map(|wire_bytes_per_s| LinkSpec {
             mtu: 1472,
             wire_bytes_per_s,
