@@ -116,7 +116,8 @@ fn roles(pair: &[Candidate<'_>]) -> Vec<(usize, Role)> {
     let speed = |c: &Candidate<'_>| {
         let seen = pair.iter().filter(|other| other.wire() == c.wire()).filter_map(|c| c.mb_s);
         let fastest = seen.max_by(f64::total_cmp).map(|mb_s| (mb_s * 1e6) as u64);
-        rank(c).0.min(fastest.unwrap_or(u64::MAX))
+        let said = rank(c).0;
+        fastest.map_or(said, |mb_s| if mb_s / 2 >= said { mb_s } else { said.min(mb_s) })
     };
     let best = sound.iter().map(|c| speed(c)).max().unwrap_or(0);
     let first = |wire: &str| sound.iter().filter(|c| c.wire() == wire).max_by_key(|c| rank(c));
@@ -133,7 +134,9 @@ fn roles(pair: &[Candidate<'_>]) -> Vec<(usize, Role)> {
             format!("{:.1} % of its frames get lost, more than one in {SHARE}", share * 100.0)
         } else {
             let (small, first) = (small.copied(), first(c.wire()).copied());
-            reason(pair, c, (is_small, bulk), small, first)
+            let times = |c: &Candidate<'_>| small_ns(c);
+            let figures = Figures { pair, times: &times, speed: &speed, best };
+            reason(&figures, c, (is_small, bulk), small, first)
         };
         (c.at, Role { small: is_small, bulk, spare, why })
     };
@@ -152,44 +155,93 @@ fn too_far(ns: u64, nearest: u64) -> String {
     format!("{far} ms is more than {DISTANT} x {near} + {more} ms")
 }
 
-/// Why a link that is near enough has its role: what other link has the rest.
+/// By what links are compared that are near enough.
+struct Figures<'a> {
+    pair: &'a [Candidate<'a>],
+    /// Time for a small frame, ns.
+    times: &'a dyn Fn(&Candidate<'_>) -> u64,
+    /// What the cable carries, bytes per second, and the most of all.
+    speed: &'a dyn Fn(&Candidate<'_>) -> u64,
+    best: u64,
+}
+
+impl Figures<'_> {
+    /// What was measured of a link's cable, MB/s.
+    fn mb_s(&self, wire: &str) -> Option<f64> {
+        let own = self.pair.iter().filter(|c| c.wire() == wire);
+        own.filter_map(|c| c.mb_s).max_by(f64::total_cmp)
+    }
+
+    /// The most that was measured of any other cable.
+    fn beside(&self, wire: &str) -> Option<f64> {
+        let other = self.pair.iter().filter(|c| c.wire() != wire);
+        other.filter_map(|c| self.mb_s(c.wire())).max_by(f64::total_cmp)
+    }
+
+    /// Bandwidth of two links of a cable, as they are compared: that of the first is more.
+    fn widths(&self, more: &Candidate<'_>, less: &Candidate<'_>) -> String {
+        let of = |c: &Candidate<'_>| c.link.merit.bandwidth;
+        if of(more) == of(less) {
+            // Both fill the wire.
+            return format!("the same {} for less work", bytes(of(more)));
+        }
+        format!("{}, and not {}", bytes(of(more)), bytes(of(less)))
+    }
+
+    /// Time for a small frame, us.
+    fn time(&self, c: &Candidate<'_>) -> String {
+        us(Some((self.times)(c) as f64 / 1000.0))
+    }
+}
+
+/// Bytes per second in words.
+fn bytes(bytes_per_s: u64) -> String {
+    rate(Some(bytes_per_s as f64 / 1e6))
+}
+
+/// Why a link that is near enough has its role: what other link has the rest, and the figures that
+/// decide.
 fn reason(
-    pair: &[Candidate<'_>],
+    figures: &Figures<'_>,
     own: &Candidate<'_>,
     (is_small, bulk): (bool, bool),
     small: Option<&Candidate<'_>>,
     first: Option<&Candidate<'_>>,
 ) -> String {
-    let name = |c: Option<&Candidate<'_>>| c.map_or("?", |c| c.link.name.as_str()).to_string();
-    let mb_s = |wire: &str| {
-        let own = pair.iter().filter(|c| c.wire() == wire);
-        own.filter_map(|c| c.mb_s).max_by(f64::total_cmp)
-    };
-    let beside = || {
-        let other = pair.iter().filter(|c| c.wire() != own.wire());
-        other.filter_map(|c| mb_s(c.wire())).max_by(f64::total_cmp)
-    };
-    let same = |other: Option<&Candidate<'_>>| other.is_some_and(|o| o.wire() == own.wire());
-    match (is_small, bulk) {
-        (true, true) => "the quickest, and the most bandwidth of its cable".into(),
-        (true, false) if same(first) && name(first) != own.link.name => {
-            format!("the quickest; {} of the same cable has more bandwidth", name(first))
+    let name = |c: &Candidate<'_>| c.link.name.clone();
+    // Other links of its cable that carry what this one does not.
+    let other = |c: &&Candidate<'_>| c.place != own.place && c.wire() == own.wire();
+    match (is_small, bulk, first.filter(other), small.filter(other)) {
+        (true, true, ..) => {
+            let (took, most) = (figures.time(own), bytes((figures.speed)(own)));
+            format!("the quickest ({took} a frame), and the most bandwidth of its cable ({most})")
         }
-        (false, true) if same(small) => {
-            format!("most bandwidth of its cable; {} is quicker", name(small))
+        (true, false, Some(wider), _) => {
+            let (took, widths) = (figures.time(own), figures.widths(wider, own));
+            format!("the quickest ({took} a frame); {} carries {widths}", name(wider))
         }
-        (false, true) => format!(
+        (false, true, _, Some(quicker)) => format!(
+            "most bandwidth of its cable ({}); {} is quicker: {} a frame, and not {}",
+            bytes((figures.speed)(own)),
+            name(quicker),
+            figures.time(quicker),
+            figures.time(own),
+        ),
+        (false, true, ..) => format!(
             "{} beside {}; {} is quicker: {} and {}",
-            rate(mb_s(own.wire())),
-            rate(beside()),
-            name(small),
+            rate(figures.mb_s(own.wire())),
+            rate(figures.beside(own.wire())),
+            small.map_or("?".into(), name),
             us(small.map(|s| s.rtt_ns as f64 / 1000.0)),
             us(Some(own.rtt_ns as f64 / 1000.0))
         ),
-        (false, false) if same(first) && name(first) != own.link.name => {
-            format!("{} of the same cable has more bandwidth", name(first))
+        (false, false, Some(wider), _) => {
+            format!("{} of the same cable carries {}", name(wider), figures.widths(wider, own))
         }
-        _ => format!("its cable has less than 1/{WORTH_SHARE} of the bandwidth of the best"),
+        _ => {
+            let (own, best) = (bytes((figures.speed)(own)), bytes(figures.best));
+            format!("its cable carries {own}, less than 1/{WORTH_SHARE} of the best one's {best}")
+        }
     }
 }
 
@@ -239,9 +291,16 @@ mod tests {
         let rows =
             links.map(|(name, _)| over(name, 4.0, if name.ends_with('a') { 940.0 } else { 118.0 }));
         let said = said(&links, rows.to_vec());
-        assert!(said[0].1.starts_with("small messages: the quickest; tso:a"), "{said:?}");
-        assert!(said[2].1.starts_with("bulk: most bandwidth of its cable"), "{said:?}");
-        assert!(said[1].1.starts_with("in reserve: tso:b of the same cable"), "{said:?}");
+        let small = "small messages: the quickest (2.00 us a frame); tso:a carries 8.59 GB/s, \
+                     and not 1.07 GB/s";
+        assert_eq!(said[0].1, small);
+        let bulk = "bulk: most bandwidth of its cable (940 MB/s); packet:a is quicker: 2.00 us a frame, \
+                    and not 4.00 us";
+        assert_eq!(said[2].1, bulk);
+        assert_eq!(
+            said[1].1,
+            "in reserve: tso:b of the same cable carries 8.59 GB/s, and not 1.07 GB/s"
+        );
         assert!(said[3].1.starts_with("bulk: 118 MB/s beside 940 MB/s; packet:a"), "{said:?}");
     }
 
@@ -320,6 +379,15 @@ mod tests {
         let links = [("packet:a", merit(2_000, 1 << 30)), ("packet:b", merit(2_000, 1 << 20))];
         let rows = vec![over("packet:a", 4.0, 900.0), over("packet:b", 4.0, 1.0)];
         let said = said(&links, rows);
-        assert!(said[1].1.starts_with("in reserve: its cable has less than 1/16"), "{said:?}");
+        let why =
+            "in reserve: its cable carries 1.00 MB/s, less than 1/16 of the best one's 900 MB/s";
+        assert_eq!(said[1].1, why);
+        let alone = "small messages and bulk: the quickest (2.00 us a frame), and the most bandwidth of \
+                     its cable (900 MB/s)";
+        assert_eq!(said[0].1, alone);
+        // Its card says less than it carries.
+        let rows = vec![over("packet:a", 4.0, 900.0), over("packet:b", 4.0, 300.0)];
+        let said = self::said(&links, rows);
+        assert!(said[1].1.starts_with("bulk: 300 MB/s beside 900 MB/s"), "{said:?}");
     }
 }

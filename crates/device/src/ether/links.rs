@@ -10,7 +10,7 @@ use weft_link::{Link, LinkError, LinkOptions, Voice, Wrappers, wire_speed};
 use weft_proto::{Engine, Instant, LinkSpec};
 use weft_wire::{LinkAddr, LinkId};
 
-use super::opening::{Opening, spec};
+use super::opening::{Opening, spec, speeds};
 use crate::error::Error;
 
 /// How often the state of the interfaces is looked at, ns.
@@ -134,13 +134,10 @@ impl Links {
         }
         let opening = self.opening.as_mut();
         let Some(new) = opening.and_then(|o| o.later(self.links.len(), now.0)) else { return };
-        for interface in &new.interfaces {
-            // Its ends may have agreed on another speed.
-            for at in 0..self.links.len() {
-                if self.links[at].info().interface == interface.name {
-                    engine.set_wire_speed(LinkId(at as u8), wire_speed(interface));
-                }
-            }
+        let seen = self.opening.as_ref().map_or(&[][..], Opening::seen);
+        let names = self.links.iter().map(|link| link.info().interface.as_str());
+        for (link, speed) in speeds(names, seen, wire_speed) {
+            engine.set_wire_speed(link, speed);
         }
         for link in new.links {
             self.take_in(link, engine, now);

@@ -6,6 +6,7 @@ use weft_link::{
 };
 use weft_proto::LinkSpec;
 use weft_sys::net::{Changes, Interface};
+use weft_wire::LinkId;
 
 use crate::error::Error;
 
@@ -88,6 +89,11 @@ impl Opening {
         Some(opened)
     }
 
+    /// All interfaces as they were at the last look, those that have not changed as well.
+    pub(super) fn seen(&self) -> &[Interface] {
+        &self.seen
+    }
+
     fn note(&mut self, opened: &OpenLinks) {
         for link in &opened.links {
             let (kind, name) = (link.info().kind, &link.info().interface);
@@ -113,6 +119,19 @@ impl Opening {
     }
 }
 
+/// How fast the cable is of each link, whose interfaces have these names. The ends may agree on
+/// another speed without anything else of the interface changing between two looks, so at any news
+/// all of them are asked.
+pub(super) fn speeds<'a>(
+    links: impl Iterator<Item = &'a str>,
+    interfaces: &[Interface],
+    speed: impl Fn(&Interface) -> u64,
+) -> Vec<(LinkId, u64)> {
+    let named = |name: &str| interfaces.iter().find(|i| i.name == name);
+    let each = links.enumerate().filter_map(|(at, name)| Some((LinkId(at as u8), named(name)?)));
+    each.map(|(link, interface)| (link, speed(interface))).collect()
+}
+
 /// What the engine must know of a link.
 pub(super) fn spec(link: &dyn Link, medium: u32) -> LinkSpec {
     let info = link.info();
@@ -135,5 +154,22 @@ pub(super) fn spec(link: &dyn Link, medium: u32) -> LinkSpec {
         integrity: info.integrity,
         medium,
         last_resort: info.last_resort,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_link_is_told_the_speed_of_its_interface() {
+        let interface =
+            |name: &str, index| Interface { name: name.into(), index, ..Interface::default() };
+        let interfaces = [interface("slow", 1), interface("fast", 2), interface("unused", 3)];
+        let speed = |i: &Interface| u64::from(i.index) * 125_000_000;
+        let links = ["fast", "slow", "gone", "fast"];
+        let said = speeds(links.into_iter(), &interfaces, speed);
+        let expected = [(0, 250_000_000), (1, 125_000_000), (3, 250_000_000)];
+        assert_eq!(said, expected.map(|(link, speed)| (LinkId(link), speed)));
     }
 }
