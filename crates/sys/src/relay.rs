@@ -19,6 +19,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with
 
 use crate::net::sockopt;
 use crate::packet::{ETHERNET_HEADER_LEN, Membership, membership};
+#[doc(hidden)]
+pub use ebpf::programs_at;
 use kernel::Kernel;
 use process::Process;
 

@@ -1,6 +1,9 @@
 //! Jobs on nodes that have no cable to each other: frames go through the nodes between.
 
-use weft_tests::job::{CONT, Cluster, Job, KILL, run_in, signal, stop};
+use std::process::Command;
+
+use weft_sys::relay::programs_at;
+use weft_tests::job::{CONT, Cluster, Job, KILL, eventually, run_in, signal, stop};
 use weft_tests::mpi::{Mpi, Run, alone, provider};
 
 use super::{RANK, WEFT};
@@ -85,6 +88,57 @@ fn a_node_whose_program_stands_still_hands_on_all_the_same() {
     assert!(relayed(&said, 1) > 100, "{said}");
 }
 
+/// The program's processor is its own all the while; a thread of the process hands on.
+#[test]
+fn a_node_whose_program_computes_hands_on_all_the_same() {
+    let Some(lab) = cluster("nodes=3,topology=chain") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let done = folder.path().join("done");
+    let role = ["aside", done.to_str().expect("a name")];
+    let mut job = start(&lab, "3", &role, &[LONGER, BY_A_PROCESS]);
+    job.says("@1 computes");
+    for _ in 0..5 {
+        job.grows("@0 got ", 1);
+    }
+    std::fs::write(&done, "").expect("a file");
+    // Only now: until here it has not looked.
+    job.says("@1 has computed");
+    job.order("stop");
+    let said = job.ends_well();
+    assert!(relayed(&said, 1) > 100, "{said}");
+}
+
+/// What a node has got for handing frames on: programs of the kernel, and addresses of others that
+/// its interfaces take.
+fn left_behind(lab: &Cluster, node: u32) -> (u32, bool) {
+    let ends = ["to0a", "to2a"];
+    let index = |name: &str| lab.interface(node, name).index;
+    let programs = ends.map(|name| lab.node(node).run(|| programs_at(index(name))));
+    let show = || Command::new("ip").args(["-d", "link", "show"]).output();
+    let shown = lab.node(node).run(show).expect("the `ip` program");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains(" promiscuity "), "{shown}");
+    let takes_all = shown.split(" promiscuity ").skip(1).any(|rest| !rest.starts_with('0'));
+    (programs.into_iter().map(|n| n.expect("a count of programs")).sum(), takes_all)
+}
+
+#[test]
+fn a_node_that_is_killed_leaves_neither_programs_nor_addresses_behind() {
+    let Some(lab) = cluster("nodes=3,topology=chain") else { return };
+    let cable = lab.interface(1, "to0a").index;
+    if let Err(error) = lab.node(1).run(|| programs_at(cable)) {
+        return println!("SKIPPED: this kernel does not tell of programs: {error}");
+    }
+    let mut job = start(&lab, "3", &["across", "2"], &[LONGER, BY_THE_KERNEL]);
+    let between = job.rank(1);
+    job.grows("@0 got ", 20);
+    assert_eq!(left_behind(&lab, 1), (2, true), "a program at each cable");
+    signal(between, KILL);
+    eventually("the end of its programs", || left_behind(&lab, 1) == (0, false));
+    // With it, the way between the others has gone.
+    drop(job);
+}
+
 /// With the process that hands frames on, its way stands still.
 #[test]
 fn a_ring_goes_on_the_other_way_round_while_a_process_that_hands_on_stands_still() {
@@ -146,7 +200,7 @@ fn nothing_is_handed_on_where_that_is_switched_off() {
 
 /// The launcher has a network of its own there, which ranks leave alone.
 #[test]
-fn mpi_programs_run_on_a_ring_and_on_a_star() {
+fn mpi_programs_run_on_a_ring_a_star_and_a_chain() {
     let Some(provider) = provider(WEFT) else { return };
     if cluster("nodes=1").is_none() {
         return;
@@ -160,6 +214,7 @@ fn mpi_programs_run_on_a_ring_and_on_a_star() {
             ("nodes=4,topology=ring", &[][..]),
             ("nodes=4,topology=ring", &[BY_A_PROCESS]),
             ("nodes=4,topology=star,addresses=none", &[]),
+            ("nodes=4,topology=chain", &[]),
         ] {
             let options = ["--provider", &provider, "--lab", spec];
             let run = Run { weft: WEFT, ranks: 4, lab: None, options: &options, variables };

@@ -111,7 +111,7 @@ pub enum MpiError {
     #[error(
         "node{0} and node{1} of the lab have no cable between them, and the MPI library's launcher \
          does not find its way through others: `weft lab up --management` gives the lab a network \
-         for it; its own transport needs topology=switch or topology=mesh"
+         for it; its own transport needs topology=switch, mesh or groups"
     )]
     NoCable(u32, u32),
     /// Ranks and hosts, or the lab.

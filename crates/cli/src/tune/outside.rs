@@ -29,23 +29,56 @@ struct Change<'a> {
 
 /// See the module's page.
 pub struct Outside {
-    cards: Vec<(Card, Controller, u64)>,
+    cards: Vec<Card>,
+    follower: Follower,
     json: bool,
-    /// What processors have done, at the last decision, and when that was.
-    before: Vec<(u64, u64)>,
+    /// When it has last decided.
     decided: Instant,
+}
+
+/// What the decisions come from; knows no card and reads no file.
+struct Follower {
+    /// Of each card: its name, its controller, and the frames that had come at the last decision.
+    cards: Vec<(String, Controller, u64)>,
+    /// What processors had done until then.
+    before: Vec<(u64, u64)>,
+}
+
+impl Follower {
+    /// The delays that are to change, us, by the card's place, and why.
+    fn decide(
+        &mut self,
+        span: Duration,
+        now: Vec<(u64, u64)>,
+        frames: &BTreeMap<String, u64>,
+    ) -> Vec<(usize, u32, Sample)> {
+        let idle = least_idle(&self.before, &now);
+        self.before = now;
+        let span_ns = span.as_nanos() as u64;
+        let each = self.cards.iter_mut().enumerate();
+        let asked = each.filter_map(|(at, (name, controller, before))| {
+            let came = frames.get(name).copied().unwrap_or(*before);
+            let frames = came.saturating_sub(std::mem::replace(before, came));
+            let sample = Sample { span_ns, idle, frames, caught: None, waits: None };
+            Some((at, controller.next(&sample)?, sample))
+        });
+        asked.collect()
+    }
 }
 
 impl Outside {
     /// For cards that are guarded.
     pub fn new(cards: Vec<Card>, json: bool) -> Outside {
         let frames = frames();
-        let cards = cards.into_iter().filter_map(|card| {
-            let (card, now) = Card::open(card.name()).ok()?;
-            let came = frames.get(card.name()).copied().unwrap_or(0);
-            Some((card, Controller::new(now.rx_us), came))
-        });
-        Outside { cards: cards.collect(), json, before: processors(), decided: Instant::now() }
+        let (mut open, mut all) = (Vec::new(), Vec::new());
+        for card in cards {
+            let Ok((card, now)) = Card::open(card.name()) else { continue };
+            let (name, came) = (card.name().to_string(), frames.get(card.name()));
+            all.push((name, Controller::new(now.rx_us), came.copied().unwrap_or(0)));
+            open.push(card);
+        }
+        let follower = Follower { cards: all, before: processors() };
+        Outside { cards: open, follower, json, decided: Instant::now() }
     }
 
     /// Decides, when it is time to.
@@ -55,18 +88,8 @@ impl Outside {
             return;
         }
         self.decided = Instant::now();
-        let now = processors();
-        let idle = least_idle(&self.before, &now);
-        self.before = now;
-        let all = frames();
-        for (card, controller, before) in &mut self.cards {
-            let came = all.get(card.name()).copied().unwrap_or(*before);
-            let frames = came.saturating_sub(std::mem::replace(before, came));
-            let span_ns = span.as_nanos() as u64;
-            let sample = Sample { span_ns, idle, frames, caught: None, waits: None };
-            if let Some(asked) = controller.next(&sample) {
-                set(card, asked, &sample, self.json);
-            }
+        for (at, asked, sample) in self.follower.decide(span, processors(), &frames()) {
+            set(&self.cards[at], asked, &sample, self.json);
         }
     }
 }
@@ -163,5 +186,30 @@ mod tests {
         let text = "Inter-| Receive\n face |bytes packets errs\n  eth1: 1000 10 0 0\nlo:5 6 7\n";
         let frames = parse_frames(text);
         assert_eq!((frames.get("eth1"), frames.get("lo")), (Some(&10), Some(&6)));
+    }
+    #[test]
+    fn each_card_is_followed_by_what_comes_and_what_the_machine_does() {
+        let all = ["busy", "quiet"].map(|name| (name.to_string(), Controller::new(250), 0));
+        let mut follower = Follower { cards: all.to_vec(), before: vec![(0, 0); 2] };
+        let (mut ticks, mut idle, mut came, mut set) = (0, 0, 0, [250; 2]);
+        let mut pass = |count: u64, idles: bool, set: &mut [u32; 2]| {
+            for _ in 0..count {
+                (ticks, idle) = (ticks + 10, idle + if idles { 10 } else { 0 });
+                came += 1_000;
+                // The second processor idles all the while.
+                let now = vec![(ticks, idle), (ticks, ticks)];
+                let frames = [("busy".to_string(), came), ("quiet".to_string(), 0)].into();
+                for (at, asked, sample) in follower.decide(INTERVAL, now, &frames) {
+                    assert_eq!(sample.frames, [1_000, 0][at]);
+                    set[at] = asked;
+                }
+            }
+        };
+        pass(20, true, &mut set);
+        assert_eq!(set, [0, 250], "who waits is not to wait longer");
+        pass(20, false, &mut set);
+        assert!(set[0] > 0 && set[1] == 250, "who computes is not to be interrupted: {set:?}");
+        pass(20, true, &mut set);
+        assert_eq!(set, [0, 250]);
     }
 }

@@ -22,6 +22,23 @@ pub(super) struct Office {
     relay: Relay,
     tuning: Tuning,
     twins: Twins,
+    reduced: Told,
+}
+
+/// The interfaces of which something has been said that is the interface's and shows with every
+/// peer and every link: once is enough.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Told {
+    /// Whether nothing has been said of it yet.
+    fn is_first(&mut self, interface: &str) -> bool {
+        let known = self.0.iter().any(|told| told == interface);
+        if !known {
+            self.0.push(interface.to_owned());
+        }
+        !known
+    }
 }
 
 impl Office {
@@ -33,6 +50,7 @@ impl Office {
             relay: Relay::none(),
             tuning: Tuning::none(),
             twins: Twins::default(),
+            reduced: Told::default(),
         }
     }
 
@@ -108,7 +126,14 @@ impl Office {
             Warning::Undelivered { .. } => tracing::warn!(%peer, name, "{what}"),
             // Happens to every peer that is not given a processor for some milliseconds.
             Warning::PathSuspect { .. } => tracing::debug!(%peer, "{what}"),
-            Warning::MtuReduced { .. } => tracing::warn!(%peer, "{what}"),
+            Warning::MtuReduced { link, .. } => {
+                let (link, interface) = (links.name(*link), links.interface(*link));
+                if self.reduced.is_first(interface) {
+                    tracing::warn!(link, name, "{what}");
+                } else {
+                    tracing::debug!(link, name, "{what}");
+                }
+            }
             Warning::Lossy { link } => {
                 tracing::warn!(link = links.name(*link), name, "{what}");
             }
@@ -153,5 +178,17 @@ impl Office {
         each("ether.relayed_frames".into(), relayed.frames);
         each("ether.relayed_bytes".into(), relayed.bytes);
         each("ether.relay_dropped_frames".into(), self.relay.dropped());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_interface_it_is_said_once() {
+        let mut told = Told::default();
+        let said = ["eth0", "eth1", "eth0", "eth1"].map(|interface| told.is_first(interface));
+        assert_eq!(said, [true, true, false, false]);
     }
 }

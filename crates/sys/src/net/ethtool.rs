@@ -37,6 +37,27 @@ pub struct Coalescing {
     pub adaptive_tx: bool,
 }
 
+impl Coalescing {
+    /// From the words of a `struct ethtool_coalesce`.
+    fn read(words: &[u32; COALESCING_WORDS]) -> Coalescing {
+        Coalescing {
+            rx_us: words[1],
+            rx_frames: words[2],
+            tx_us: words[5],
+            tx_frames: words[6],
+            adaptive_rx: words[10] != 0,
+            adaptive_tx: words[11] != 0,
+        }
+    }
+
+    /// Into these words; all others stay as they are.
+    fn write(&self, words: &mut [u32; COALESCING_WORDS]) {
+        (words[1], words[2]) = (self.rx_us, self.rx_frames);
+        (words[5], words[6]) = (self.tx_us, self.tx_frames);
+        (words[10], words[11]) = (u32::from(self.adaptive_rx), u32::from(self.adaptive_tx));
+    }
+}
+
 /// The bits of link modes over twisted pairs, by linux/ethtool.h, and their speeds in Mb/s.
 pub const TWISTED_PAIR: [(u32, u32); 9] = [
     (0, 10),
@@ -175,14 +196,7 @@ impl Ethtool {
         let mut words = [0u32; COALESCING_WORDS];
         words[0] = GET_COALESCING;
         self.ask(&mut words)?;
-        Ok(Coalescing {
-            rx_us: words[1],
-            rx_frames: words[2],
-            tx_us: words[5],
-            tx_frames: words[6],
-            adaptive_rx: words[10] != 0,
-            adaptive_tx: words[11] != 0,
-        })
+        Ok(Coalescing::read(&words))
     }
 
     /// Changes how interrupts are coalesced; what [`Coalescing`] does not speak of stays as it is.
@@ -194,8 +208,7 @@ impl Ethtool {
         words[0] = GET_COALESCING;
         self.ask(&mut words)?;
         words[0] = SET_COALESCING;
-        (words[1], words[2], words[5], words[6]) = (to.rx_us, to.rx_frames, to.tx_us, to.tx_frames);
-        (words[10], words[11]) = (u32::from(to.adaptive_rx), u32::from(to.adaptive_tx));
+        to.write(&mut words);
         self.ask(&mut words)
     }
 
@@ -256,5 +269,72 @@ impl Ethtool {
         let on = |word: u32| word != 0;
         let (active, enabled, sends_idle) = (on(active), on(enabled), on(sends_idle));
         Ok(Eee { active, enabled, sends_idle, timer_us })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    /// As linux/ethtool.h has it.
+    #[repr(C)]
+    #[allow(dead_code, reason = "only its offsets are used")]
+    struct EthtoolCoalesce {
+        cmd: u32,
+        rx_coalesce_usecs: u32,
+        rx_max_coalesced_frames: u32,
+        rx_coalesce_usecs_irq: u32,
+        rx_max_coalesced_frames_irq: u32,
+        tx_coalesce_usecs: u32,
+        tx_max_coalesced_frames: u32,
+        tx_coalesce_usecs_irq: u32,
+        tx_max_coalesced_frames_irq: u32,
+        stats_block_coalesce_usecs: u32,
+        use_adaptive_rx_coalesce: u32,
+        use_adaptive_tx_coalesce: u32,
+        pkt_rate_low: u32,
+        rx_coalesce_usecs_low: u32,
+        rx_max_coalesced_frames_low: u32,
+        tx_coalesce_usecs_low: u32,
+        tx_max_coalesced_frames_low: u32,
+        pkt_rate_high: u32,
+        rx_coalesce_usecs_high: u32,
+        rx_max_coalesced_frames_high: u32,
+        tx_coalesce_usecs_high: u32,
+        tx_max_coalesced_frames_high: u32,
+        rate_sample_interval: u32,
+    }
+
+    #[test]
+    fn coalescing_is_read_and_written_where_the_kernel_has_it() {
+        assert_eq!(size_of::<EthtoolCoalesce>(), 4 * COALESCING_WORDS);
+        let places = [
+            offset_of!(EthtoolCoalesce, rx_coalesce_usecs),
+            offset_of!(EthtoolCoalesce, rx_max_coalesced_frames),
+            offset_of!(EthtoolCoalesce, tx_coalesce_usecs),
+            offset_of!(EthtoolCoalesce, tx_max_coalesced_frames),
+            offset_of!(EthtoolCoalesce, use_adaptive_rx_coalesce),
+            offset_of!(EthtoolCoalesce, use_adaptive_tx_coalesce),
+        ];
+        let mut words: [u32; COALESCING_WORDS] = std::array::from_fn(|at| 100 + at as u32);
+        let before = words;
+        let to = Coalescing {
+            rx_us: 1,
+            rx_frames: 2,
+            tx_us: 3,
+            tx_frames: 4,
+            adaptive_rx: true,
+            adaptive_tx: false,
+        };
+        to.write(&mut words);
+        assert_eq!(places.map(|at| words[at / 4]), [1, 2, 3, 4, 1, 0]);
+        let others = |at: &usize| !places.contains(&(4 * at));
+        assert!((0..COALESCING_WORDS).filter(others).all(|at| words[at] == before[at]));
+        assert_eq!(Coalescing::read(&words), to);
+        let other = Coalescing { adaptive_rx: false, adaptive_tx: true, ..to };
+        other.write(&mut words);
+        assert_eq!(Coalescing::read(&words), other);
     }
 }

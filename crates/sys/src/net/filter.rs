@@ -63,9 +63,6 @@ const INNER_NAMES: [&str; 14] = [
     "zt*",
 ];
 
-/// Kinds of interfaces that belong to a VPN.
-const INNER_KINDS: [&str; 2] = ["tun", "wireguard"];
-
 /// Kinds of interfaces that lead nowhere.
 const NOWHERE: [&str; 2] = ["dummy", "ifb"];
 
@@ -76,7 +73,7 @@ pub(super) fn is_inner_name(name: &str) -> bool {
 
 /// Whether it belongs to containers, virtual machines or a tunnel.
 fn is_inner(interface: &Interface) -> bool {
-    INNER_KINDS.contains(&interface.kind.as_str()) || is_inner_name(&interface.name)
+    interface.is_tunnel() || is_inner_name(&interface.name)
 }
 
 /// Why an inner network is not used.
@@ -274,10 +271,15 @@ mod tests {
         let mut slave = interface("eth1", "10.0.0.1");
         slave.master = Some(3);
         assert!(!admits(&usual, &slave));
-        let mut tun = interface("tun0", "10.0.0.1");
-        tun.kind = "tun".to_owned();
-        let all = [tun.clone(), interface("eth0", "10.0.0.2")];
-        assert!(usual.why_not(&tun, &all).unwrap().contains("WEFT_INTERFACES"));
+        for kind in ["tun", "wireguard", "vxlan", "gre", "ppp"] {
+            let mut tunnel = interface("t0", "10.0.0.1");
+            tunnel.kind = kind.to_owned();
+            let all = [tunnel.clone(), interface("eth0", "10.0.0.2")];
+            let why = usual.why_not(&tunnel, &all).unwrap_or_default();
+            assert!(why.contains("WEFT_INTERFACES"), "{kind}: {why}");
+            assert_eq!(tunnel.last_resort(), Some("tunnel"), "{kind}");
+            assert!(admits(&InterfaceFilter::parse("t0").unwrap(), &tunnel), "{kind}");
+        }
     }
 
     #[test]

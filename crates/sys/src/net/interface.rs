@@ -92,12 +92,17 @@ impl Interface {
     pub fn last_resort(&self) -> Option<&'static str> {
         match self.kind.as_str() {
             _ if self.wireless => Some("Wi-Fi"),
-            kind if TUNNELS.contains(&kind) => Some("tunnel"),
+            _ if self.is_tunnel() => Some("tunnel"),
             // Of these no kind tells: theirs are those of bridges and cables.
             _ if filter::is_inner_name(&self.name) => Some("container network"),
             "bridge" | "openvswitch" => Some("bridge"),
             _ => None,
         }
+    }
+
+    /// Whether it puts frames into packets of another network, of a VPN for example.
+    pub(super) fn is_tunnel(&self) -> bool {
+        TUNNELS.contains(&self.kind.as_str())
     }
 
     /// The best IPv4 address to reach this node by, if there is one.

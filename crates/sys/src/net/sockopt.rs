@@ -3,6 +3,7 @@
 use std::io;
 use std::mem;
 use std::os::fd::RawFd;
+use std::path::Path;
 
 /// Bytes of an interface's name with its closing zero.
 const NAME_LEN: usize = libc::IFNAMSIZ;
@@ -93,9 +94,13 @@ pub(crate) fn interface_mtu(fd: RawFd, name: &str) -> io::Result<usize> {
 /// kernels have any more, or has a radio.
 pub(crate) fn is_wireless(fd: RawFd, name: &str) -> bool {
     const SIOCGIWNAME: libc::c_ulong = 0x8B01;
-    let radio = std::path::Path::new("/sys/class/net").join(name).join("phy80211");
-    radio.exists()
+    has_radio(Path::new("/"), name)
         || request(name).is_ok_and(|mut request| ask(fd, SIOCGIWNAME, &mut request).is_ok())
+}
+
+/// Whether the interface has a radio, by the `sys` under `root`.
+fn has_radio(root: &Path, name: &str) -> bool {
+    root.join("sys/class/net").join(name).join("phy80211").exists()
 }
 
 /// An ethtool request: `words` begins with the command, and is answered in place.
@@ -103,4 +108,25 @@ pub(crate) fn ethtool(fd: RawFd, name: &str, words: &mut [u32]) -> io::Result<()
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     ask(fd, libc::SIOCETHTOOL, &mut request)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_radio_is_told_by_what_sys_shows() {
+        let root = std::env::temp_dir().join(format!("weft-radio-{}", std::process::id()));
+        let of = |name: &str| root.join("sys/class/net").join(name);
+        ["wlan0", "eth0"].iter().for_each(|name| fs::create_dir_all(of(name)).unwrap());
+        let radio = root.join("sys/devices/phy0");
+        fs::create_dir_all(&radio).unwrap();
+        symlink(&radio, of("wlan0").join("phy80211")).unwrap();
+        let found = ["wlan0", "eth0", "gone"].map(|name| has_radio(&root, name));
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found, [true, false, false]);
+    }
 }

@@ -274,8 +274,10 @@ pub(super) fn is_attached(Attached(link): &Attached) -> io::Result<bool> {
 }
 
 /// How many programs see what comes in over an interface, for tests.
-#[cfg(test)]
-pub(super) fn programs_at(interface: u32) -> io::Result<u32> {
+///
+/// # Errors
+/// When the kernel has none of these programs (before Linux 6.6), or the right is missing.
+pub fn programs_at(interface: u32) -> io::Result<u32> {
     const PROG_QUERY: libc::c_long = 16;
     // The interface, the place; in the seventh word, how many there are. The kernel writes to its
     // whole structure, whatever length it is told: this is that of Linux 6.6, and some more.

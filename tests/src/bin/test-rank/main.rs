@@ -127,6 +127,7 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "talk" => talk::talk(&rank, number(0, 3)?),
         "serve" => talk::serve(&rank),
         "across" => talk::across(&rank, number(0, 2)? as u32),
+        "aside" => talk::aside(&rank, arguments.first().ok_or("which file?")?),
         "among" => talk::among(&rank, number(0, 1)? as u32),
         "truncate" => talk::truncate(&rank),
         other => Err(format!("there is no role {other}").into()),

@@ -1,5 +1,6 @@
 //! Ranks in conversation.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weft::context::{Context, ContextOptions};
@@ -111,6 +112,20 @@ pub fn across(rank: &Rank, partner: u32) -> Result<(), Failure> {
     rank.say("complete");
     rank.tell_counters();
     Ok(())
+}
+
+/// As [`across`], but all others compute, and do nothing for Weft, until there is a `file`.
+pub fn aside(rank: &Rank, file: &str) -> Result<(), Failure> {
+    const PARTNER: u32 = 2;
+    if ![0, PARTNER].contains(&rank.endpoint.rank()) {
+        rank.say("computes");
+        let mut sum = 0u64;
+        while !Path::new(file).exists() {
+            sum = (0..1 << 20).fold(sum, |sum, n| std::hint::black_box(sum.wrapping_mul(31) + n));
+        }
+        rank.say(format_args!("has computed {sum}"));
+    }
+    across(rank, PARTNER)
 }
 
 /// All ranks but `left_out` send each other numbered messages of all lengths, round after round,

@@ -114,6 +114,9 @@ mod tests {
         assert_eq!(level(&modes(100, GIGABIT, 0)), Some(Level::Note), "the other end is silent");
         assert_eq!(level(&modes(1000, GIGABIT, 0)), Some(Level::Good));
         assert_eq!(level(&modes(10_000, 0, 0)), Some(Level::Good), "fibre, or a virtual card");
+        let cure = |other| link("eth1", &modes(100, GIGABIT, other)).unwrap().cure.unwrap();
+        assert_eq!(cure(GIGABIT), "another cable, then sudo ethtool -r eth1");
+        assert!(cure(0).contains("another cable, then sudo ethtool -r eth1"), "downshifted");
         let unknown = LinkModes { speed_mbit: None, ..modes(0, GIGABIT, GIGABIT) };
         assert_eq!(level(&unknown), None);
     }
@@ -122,6 +125,7 @@ mod tests {
     fn half_duplex_is_a_problem() {
         let half = LinkModes { half_duplex: Some(true), ..modes(100, GIGABIT, 0) };
         assert_eq!(level(&half), Some(Level::Problem));
+        assert!(link("eth1", &half).unwrap().cure.unwrap().ends_with("sudo ethtool -r eth1"));
         let forced = LinkModes { negotiates: false, ..half };
         assert!(link("eth1", &forced).unwrap().cure.unwrap().contains("autoneg on"));
     }
@@ -132,6 +136,7 @@ mod tests {
         assert_eq!(interrupts("eth1", &set(3)).level, Level::Good);
         let found = interrupts("eth1", &set(250));
         assert!(found.level == Level::Note && found.found.contains("250 us"));
+        assert!(found.cure.unwrap().starts_with("sudo weft tune --interface eth1 --adaptive"));
     }
 
     #[test]
@@ -139,6 +144,7 @@ mod tests {
         let on = Eee { active: true, enabled: true, sends_idle: true, timer_us: 17 };
         let found = saving("eth1", &on).unwrap();
         assert!(found.level == Level::Note && found.found.contains("17 us"));
+        assert_eq!(found.cure.unwrap(), "sudo ethtool --set-eee eth1 eee off");
         for off in [Eee { active: false, ..on }, Eee { enabled: false, ..on }] {
             assert_eq!(saving("eth1", &off).unwrap().level, Level::Good);
         }

@@ -53,7 +53,7 @@ fn deep_idle_states_are_seen_unless_they_are_off_or_held_off() {
     let found = idle_states(&made.root()).unwrap();
     assert_eq!(found.level, Level::Note);
     assert!(found.found.contains("C6 (133 us, 2 processors)"), "{}", found.found);
-    assert!(found.cure.unwrap().contains("idle-set"));
+    assert_eq!(found.cure.unwrap(), "sudo cpupower idle-set -D 20");
     made.put("dev/cpu_dma_latency", 2_000_000_000i32.to_ne_bytes());
     assert_eq!(level(idle_states(&made.root())), Some(Level::Note));
     made.put("dev/cpu_dma_latency", 0i32.to_ne_bytes());
@@ -81,6 +81,7 @@ fn a_slow_governor_of_any_processor_is_seen() {
     let found = governor(&made.root()).unwrap();
     assert_eq!(found.level, Level::Problem);
     assert!(found.found.contains("1 of 2 processors"), "{}", found.found);
+    assert_eq!(found.cure.unwrap(), "sudo cpupower frequency-set -g performance");
 }
 
 #[test]
@@ -92,6 +93,7 @@ fn irqbalance_is_seen_while_it_runs() {
     made.put("proc/77/comm", "irqbalance\n");
     let found = irqbalance(&made.root()).unwrap();
     assert!(found.found.contains("process 77") && found.level == Level::Note);
+    assert_eq!(found.cure.unwrap(), "sudo systemctl stop irqbalance");
 }
 
 #[test]
@@ -118,10 +120,12 @@ fn frames_that_are_held_back_are_seen_and_only_where_the_files_are_of_this_inter
     assert_eq!(now(), Some(Level::Good));
     put("gro_flush_timeout", "200000");
     assert_eq!(now(), Some(Level::Problem));
-    let found = flush_timeout(&made.root(), &interface).unwrap().found;
-    assert!(found.contains("200 us"), "{found}");
+    let cure = "echo 0 | sudo tee /sys/class/net/eth1/gro_flush_timeout";
+    let found = flush_timeout(&made.root(), &interface).unwrap();
+    assert!(found.found.contains("200 us") && found.cure.as_deref() == Some(cure), "{found:?}");
     put("napi_defer_hard_irqs", "0");
     assert_eq!(now(), Some(Level::Note));
+    assert_eq!(flush_timeout(&made.root(), &interface).unwrap().cure.unwrap(), cure);
     put("ifindex", "4");
     assert_eq!(now(), None);
 }
