@@ -182,8 +182,8 @@ fn a_loop_of_switches_that_know_of_it_is_gone_round() {
     complete(job);
 }
 
-/// What is sent to everyone goes round for ever, and takes the switches' lessons with it. The cables
-/// of the loop are slow ones, so that it does not take this machine.
+/// What is sent to everyone goes round for ever, and switches forget where everybody is. The cables
+/// of the loop are slow, so that it does not take this machine.
 #[test]
 fn a_loop_of_switches_that_nobody_breaks_shows_in_a_counter_and_another_cable_is_used() {
     let drawn = "topology=cables=node0+switch0;node1+switch1;node0+node1";

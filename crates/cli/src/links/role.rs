@@ -294,8 +294,8 @@ mod tests {
         let small = "small messages: the quickest (2.00 us a frame); tso:a carries 8.59 GB/s, \
                      and not 1.07 GB/s";
         assert_eq!(said[0].1, small);
-        let bulk = "bulk: most bandwidth of its cable (940 MB/s); packet:a is quicker: 2.00 us a frame, \
-                    and not 4.00 us";
+        let bulk = "bulk: most bandwidth of its cable (940 MB/s); packet:a is quicker: 2.00 us a \
+                    frame, and not 4.00 us";
         assert_eq!(said[2].1, bulk);
         assert_eq!(
             said[1].1,
@@ -382,8 +382,8 @@ mod tests {
         let why =
             "in reserve: its cable carries 1.00 MB/s, less than 1/16 of the best one's 900 MB/s";
         assert_eq!(said[1].1, why);
-        let alone = "small messages and bulk: the quickest (2.00 us a frame), and the most bandwidth of \
-                     its cable (900 MB/s)";
+        let alone = "small messages and bulk: the quickest (2.00 us a frame), and the most \
+                     bandwidth of its cable (900 MB/s)";
         assert_eq!(said[0].1, alone);
         // Its card says less than it carries.
         let rows = vec![over("packet:a", 4.0, 900.0), over("packet:b", 4.0, 300.0)];

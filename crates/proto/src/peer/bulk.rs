@@ -55,8 +55,11 @@ impl Peer {
                 }
             }
             self.next_path = (at + 1) % count;
+            let before = self.paths[at].sender.in_flight;
             if self.bulk_burst(hub, now, at, payloads, burst) {
-                return Some(self.paths[at].link);
+                let path = &mut self.paths[at];
+                path.spend(path.sender.in_flight.saturating_sub(before));
+                return Some(path.link);
             }
         }
         None
@@ -78,7 +81,6 @@ impl Peer {
         self.begin(hub, at, burst);
         let (mut first, mut awaited) = (true, false);
         let most = self.burst_most(hub, at);
-        let before = self.paths[at].sender.in_flight;
         while let Some(id) = self.next_bulk(hub) {
             let Some(max) = frame_room(&self.paths[at], hub, burst) else { break };
             let max = if max > most { max.min(frame_most(hub, id, most)) } else { max };
@@ -127,8 +129,6 @@ impl Peer {
                 self.bulk_run(hub, now, at, payloads, burst, most);
             }
         }
-        let path = &mut self.paths[at];
-        path.spend(path.sender.in_flight.saturating_sub(before));
         // The next transfer has its turn.
         if self.bulk.len() > 1 {
             self.bulk.rotate_left(1);

@@ -200,7 +200,7 @@ impl Path {
     /// Bytes per second: what was measured, or as long as that is not known, what its link says.
     pub fn rate(&self, links: &[Link]) -> u64 {
         let (said, work) = links[self.link.index()].bandwidth(self.passes());
-        // What bursts seem to arrive with may be beyond the wire; twice as much is a card that lies.
+        // Bursts may seem to arrive faster than the wire is; twice as fast is a card that lies.
         let most = |rate: u64| if rate / LIES >= said { work } else { said };
         self.cc.rate().map_or(said, |rate| rate.min(most(rate))).max(1)
     }
