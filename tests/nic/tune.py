@@ -47,6 +47,12 @@ def shown_and_set(machine):
     said = machine.run(f"{TUNE} --adaptive -- sh -c 'sleep 1; ethtool -c c0'")
     check(f"rx-usecs 250 (was {BEFORE})" in said, said)
     check(rx_usecs(machine) == BEFORE, "not put back after following the load")
+    # Answers that are waited for, a hundred in a second: each would come that much later.
+    other = 11 - machine.number
+    pings = f"ping -q -c 300 -i 0.01 10.8.0.{other}"
+    said = machine.run(f"{TUNE} --adaptive -- sh -c '{pings} >/dev/null; ethtool -c c0'")
+    check(re.search(r"rx-usecs:\s+(0|10)\b", said), f"it does not follow: {said}")
+    check(rx_usecs(machine) == BEFORE, "not put back after following pings")
 
 
 def however_it_ends(machine):
