@@ -25,7 +25,7 @@ test-mpi: ## MPI programs on Weft, the long form: stress, mpi4py's tests, deaths
 	@scripts/build-mpi.sh
 	@scripts/test-mpi.sh
 
-test-nic: ## Weft over the drivers of network cards, in machines that QEMU plays: some 13 minutes
+test-nic: ## Weft over the drivers of network cards, in machines that QEMU plays: some 16 minutes
 	@scripts/setup.sh test-nic mpi
 	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-calls
 	@scripts/test-nic.sh

@@ -80,9 +80,19 @@ fn an_mtu_that_changes_under_a_job_does_not_stop_it() {
         let said = complete(job);
         // Where each frame fits the smaller MTU, as the kernel cuts it, there is nothing to tell.
         let told = said.matches("do not pass on link").count();
-        assert!(told <= 2, "more than once for an interface of each rank: {said}");
+        assert!(told <= 2 * links.split(',').count(), "{said}");
         assert!(told > 0 || links != "packet", "{said}");
     }
+}
+
+#[test]
+fn a_smaller_mtu_is_told_once_however_many_peers_it_shows_with() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=4,mtu=9000") else { return };
+    set(&lab.switch(), "p0-0", &["mtu", "3000"]);
+    let said = several(&lab, "4", &["talk", "6"], &[LONGER, ("WEFT_LINKS", "packet")]).ends_well();
+    assert!(counter(&said, 0, "ether.mtu_reduced") > 1, "{said}");
+    let told = said.matches("do not pass on link").count();
+    assert!((1..=4).contains(&told), "once for each rank's interface, not {told} times: {said}");
 }
 
 #[test]
