@@ -65,10 +65,16 @@ impl Mapping {
     /// shrinking; or the kernel refuses.
     pub fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
         let mapping = Mapping::map(fd, len, ProtFlags::READ | ProtFlags::WRITE)?;
-        // SAFETY: the range is the mapping just made; a child that lacks it cannot reach it by any
-        // safe means, as a forked child of a threaded program may do next to nothing.
-        unsafe { madvise(mapping.ptr.as_ptr().cast(), mapping.len, Advice::LinuxDontFork)? };
+        mapping.keep_from_children()?;
         Ok(mapping)
+    }
+
+    /// A child made by `fork` does not get it: what the child writes there would be written in the
+    /// memory of this process, and of others.
+    fn keep_from_children(&self) -> io::Result<()> {
+        // SAFETY: the range is mapped by `self`; a child that lacks it cannot reach it by any safe
+        // means, as a forked child of a threaded program may do next to nothing.
+        Ok(unsafe { madvise(self.ptr.as_ptr().cast(), self.len, Advice::LinuxDontFork)? })
     }
 
     /// As [`Mapping::new`], all of `fd`, which may have at most `most` bytes.
@@ -192,7 +198,8 @@ impl ReadOnly {
 }
 
 /// Memory for messages that other processes can map and so copy from directly. To its owner it is
-/// just a slice of bytes. Others can only ever map it for reading.
+/// just a slice of bytes. Others can only ever map it for reading, and a child made by `fork` does
+/// not get it.
 #[derive(Debug)]
 pub struct Region {
     mapping: Mapping,
@@ -250,7 +257,7 @@ impl Region {
 
     fn unsealed(len: usize) -> io::Result<Region> {
         let fd = memfd("weft-region", len)?;
-        let mapping = Mapping::map(fd.as_fd(), round_up(len), ProtFlags::READ | ProtFlags::WRITE)?;
+        let mapping = Mapping::new(fd.as_fd(), round_up(len))?;
         // Large pages where the system gives them to shared memory; a refusal costs nothing.
         // SAFETY: the range is the mapping just made, and the advice changes no contents.
         let _ = unsafe { madvise(mapping.ptr.as_ptr().cast(), mapping.len, Advice::LinuxHugepage) };
@@ -338,6 +345,25 @@ mod tests {
         assert_eq!(other.copy_to(usize::MAX, &into, 0, 1), 0);
         assert_eq!(into.into_vec().unwrap(), b"\0abc");
         assert!(Mapping::new(region.as_fd(), 100).is_err(), "not for writing");
+    }
+
+    /// Whether children do not get the mapping at an address, as the kernel says it: `dc`.
+    fn is_kept_from_children(addr: usize) -> bool {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = maps.lines().skip_while(|line| !line.starts_with(&format!("{addr:x}-")));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags:")).expect("it is mapped");
+        flags.split_whitespace().any(|flag| flag == "dc")
+    }
+
+    #[test]
+    fn children_do_not_get_memory_that_processes_share() {
+        let (region, open) = (Region::new(100).unwrap(), OpenRegion::new(100).unwrap());
+        assert!(is_kept_from_children(region.addr()) && is_kept_from_children(open.addr()));
+        let other = Mapping::new(open.as_fd(), open.mapped()).unwrap();
+        assert!(is_kept_from_children(other.ptr.as_ptr() as usize));
+        let fd = memfd("weft-test", 100).unwrap();
+        let all = Mapping::map(fd.as_fd(), PAGE, ProtFlags::READ).unwrap();
+        assert!(!is_kept_from_children(all.ptr.as_ptr() as usize));
     }
 
     #[test]
