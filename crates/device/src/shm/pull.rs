@@ -375,13 +375,24 @@ pub(super) fn view<'a>(
     len: u64,
 ) -> Option<(&'a Mapped, usize)> {
     // Its descriptor was sent before the message that has brought the address here, and must be
-    // here before one is looked for: memory that is gone may have had the same address.
+    // here before one is looked for: memory that is gone may have had the same address, and is
+    // older.
     serve_line(line, sockets);
-    line.regions.iter().rev().find_map(|region| {
+    let holds = |region: &Mapped| {
         let from = usize::try_from(addr.checked_sub(region.addr)?).ok()?;
         let room = region.memory.len().checked_sub(from)?;
-        (room as u64 >= len).then_some((region, from))
-    })
+        (room as u64 >= len).then_some((region.id, from))
+    };
+    let (id, from) = line.regions.iter().filter_map(holds).max_by_key(|(id, _)| *id)?;
+    Some((used(line, id)?, from))
+}
+
+/// A peer's region that is mapped here and is used now: of too many, those go first that have not
+/// been for longest.
+fn used(line: &mut Line, id: u32) -> Option<&Mapped> {
+    let found = line.regions.iter().position(|region| region.id == id)?;
+    line.regions[found..].rotate_left(1);
+    line.regions.last()
 }
 
 /// The best way to a payload.
@@ -391,8 +402,7 @@ fn way(line: &mut Line, a: &Announcement, sockets: &weft_sys::epoll::Epoll) -> W
             // Its descriptor was sent before the announcement, so it is on the socket.
             serve_line(line, sockets);
         }
-        if let Some(found) = line.regions.iter().position(|r| r.id == a.region) {
-            let region = &line.regions[found];
+        if let Some(region) = used(line, a.region) {
             let from = a.first.0.checked_sub(region.addr).and_then(|f| usize::try_from(f).ok());
             let room = from.and_then(|from| region.memory.len().checked_sub(from));
             if let (Some(from), Some(room)) = (from, room)

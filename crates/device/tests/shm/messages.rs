@@ -157,6 +157,29 @@ fn weft_memory_is_copied_out_of_its_mapping() {
     }
 }
 
+#[test]
+fn of_too_many_mapped_memories_those_used_last_stay() {
+    const LEN: usize = 1 << 16;
+    let (mut a, mut b) = pair(options());
+    let regions = a.shm.regions();
+    let many: Vec<_> = (0..65).map(|_| regions.allocate(LEN).unwrap()).collect();
+    // Whether it was copied out of a mapping.
+    let mut is_mapped = |which: usize| {
+        let before = b.counter("shm.region_bytes");
+        let into = Buf::from_vec(vec![0; LEN]);
+        lend(|loans| {
+            a.announces(1, tag(1), &loans.read(&many[which]), 100);
+            pulls(&mut a, &mut b, (1, LEN as u64), into);
+        });
+        b.counter("shm.region_bytes") - before == LEN as u64
+    };
+    assert!((0..64).all(&mut is_mapped));
+    // The first one is used again, so that the second one makes room for the last.
+    assert!(is_mapped(0) && is_mapped(64));
+    assert!(is_mapped(0) && is_mapped(2) && is_mapped(63));
+    assert!(!is_mapped(1), "more are mapped than there is room for");
+}
+
 /// Whether both ends copy on this machine.
 fn both_copy() -> bool {
     let can = cpu::shared() > 1;
