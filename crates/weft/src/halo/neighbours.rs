@@ -98,6 +98,10 @@ impl Neighbours {
 
     /// What is wrong with them in a job of so many ranks, if anything.
     pub(super) fn check(&self, size: u32) -> Result<(), Error> {
+        if self.axes == 0 || self.axes > AXES {
+            let why = format!("neighbours along {} axes: there may be 1 to {AXES}", self.axes);
+            return Err(Error::halo(why));
+        }
         if let Some(all) = self.grid.filter(|all| *all != u64::from(size)) {
             let why = format!("the grid has {all} processes, and the job {size} ranks");
             return Err(Error::halo(why));
@@ -174,5 +178,9 @@ mod tests {
             assert!(Neighbours::none(2).with(direction, rank).check(4).is_err(), "{direction:?}");
         }
         assert!(Neighbours::none(2).with(&[1, 0], 3).check(4).is_ok());
+        for axes in [0, 5] {
+            let none = Neighbours::none(axes).with(&[1; 5][..axes], 1);
+            assert!(none.check(4).unwrap_err().to_string().contains(&format!("{axes} axes")));
+        }
     }
 }
