@@ -423,8 +423,8 @@ pub extern "C" fn weft_flush_all(endpoint: *mut weft_endpoint) -> weft_status {
 }
 
 /// Has what is started on regions of rank `peer` from now on be done after all that was started
-/// before. Waits for less than `weft_flush`: for puts only whose bytes the peer fetches, which
-/// later operations could overtake; and not at all where there are none.
+/// before. Waits for less than `weft_flush`: for what later operations could overtake, which
+/// is puts whose bytes the peer fetches and gets; and not at all where there are none.
 ///
 /// Threads: any; what other threads start meanwhile is not waited for.
 #[unsafe(no_mangle)]

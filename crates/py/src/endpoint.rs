@@ -33,6 +33,9 @@ const OPERATIONS_KEPT: usize = 64;
 /// The memory of an operation: what it reads and what it fills.
 pub type Held = [Option<Memory>; 2];
 
+/// A start that may copy as many bytes does so without the GIL: it takes some microseconds.
+const COPIED_APART: usize = 64 << 10;
+
 /// Tagged messages of any size, regions, collective operations: what the ranks of a job do with
 /// each other.
 ///
@@ -168,14 +171,12 @@ impl Endpoint {
         py: Python<'_>,
         held: Held,
         limit: Limit,
-        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure>,
+        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure> + Send,
     ) -> Result<Option<Completion>, Failure> {
         // After a panic nobody knows whether the memory is still used.
         let held = ManuallyDrop::new(held);
         self.collect(py);
-        // To start something is no wait: to give the GIL away for it costs a fifth of a message's
-        // way, and whoever holds the endpoint's lock meanwhile does not ask for the GIL.
-        let started = self.with(start);
+        let started = self.begin(py, &held, start);
         let waited = match started {
             Ok(Some(request)) => {
                 let slice_ns = limit.first_ns();
@@ -194,6 +195,20 @@ impl Endpoint {
             Ok(result) => Ok(Some(result?)),
             Err(request) => self.wait_on(py, Operation::new(request, held), limit).map(Some),
         }
+    }
+
+    /// Starts an operation on `held`. To start something is no wait: to give the GIL away for it
+    /// costs a fifth of a short message's way, and whoever holds the endpoint's lock meanwhile does
+    /// not ask for the GIL. But a start may copy all of the memory, so it is given away where that
+    /// is long.
+    fn begin(
+        &self,
+        py: Python<'_>,
+        held: &Held,
+        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure> + Send,
+    ) -> Result<Option<NativeRequest>, Failure> {
+        let len: usize = held.iter().flatten().map(Memory::len).sum();
+        if len < COPIED_APART { self.with(start) } else { py.detach(|| self.with(start)) }
     }
 
     /// The rest of [`Endpoint::run`].
@@ -251,12 +266,12 @@ impl Endpoint {
         slf: &Bound<'_, Endpoint>,
         held: Held,
         at_once: Status,
-        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure>,
+        start: impl FnOnce(&Native) -> Result<Option<NativeRequest>, Failure> + Send,
     ) -> Result<Request, Failure> {
         let (py, endpoint) = (slf.py(), slf.get());
         let held = ManuallyDrop::new(held);
         endpoint.collect(py);
-        let started = endpoint.with(start);
+        let started = endpoint.begin(py, &held, start);
         let held = ManuallyDrop::into_inner(held);
         let operation = Arc::new(match started? {
             Some(request) => Operation::new(request, held),

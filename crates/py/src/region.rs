@@ -274,21 +274,20 @@ fn fetched(
 }
 
 impl Endpoint {
-    /// Opens a region of `buf`, which is `memory`'s or Weft's.
-    fn open_region(
+    /// Opens a region, and keeps it with `memory`, if that is a program's.
+    fn open_region<R>(
         slf: &Bound<'_, Self>,
-        buf: &Buf,
-        rights: Rights,
         memory: Option<Memory>,
-    ) -> Result<(u64, NativeHandle), Failure> {
+        open: impl FnOnce(&Native) -> Result<(NativeRegion<'_>, R), Error>,
+    ) -> Result<(u64, NativeHandle, R), Failure> {
         let endpoint = slf.get();
         endpoint.with(|native| {
-            let region = native.register_buf(buf, rights)?;
+            let (region, along) = open(native)?;
             // SAFETY: it only lives on the shelf, and for the length of slices in which the
             // endpoint cannot be closed; closing empties its shelves before it drops the endpoint.
             let region: NativeRegion<'static> = unsafe { std::mem::transmute(region) };
             let handle = region.handle();
-            Ok((endpoint.regions.put(region, memory), handle))
+            Ok((endpoint.regions.put(region, memory), handle, along))
         })
     }
 }
@@ -301,8 +300,8 @@ impl Endpoint {
     /// Raises `BadArgument` without any right.
     #[pyo3(signature = (len, get=true, put=true))]
     fn region(slf: &Bound<'_, Self>, len: usize, get: bool, put: bool) -> Result<Region, Failure> {
-        let own = slf.get().with(|native| Ok(native.allocate(len)?.into_buf()))?;
-        let (number, handle) = Endpoint::open_region(slf, &own, Rights { get, put }, None)?;
+        let open = |native: &Native| native.region_and_memory(len, Rights { get, put });
+        let (number, handle, own) = Endpoint::open_region(slf, None, open)?;
         Ok(Region { endpoint: slf.clone().unbind(), number, handle, own: Some(own) })
     }
 
@@ -320,7 +319,8 @@ impl Endpoint {
         let memory = Memory::of(array, usage)?;
         let buf = memory.buf();
         let rights = Rights { get, put };
-        let (number, handle) = Endpoint::open_region(slf, &buf, rights, Some(memory))?;
+        let open = |native: &Native| Ok((native.register_buf(&buf, rights)?, ()));
+        let (number, handle, ()) = Endpoint::open_region(slf, Some(memory), open)?;
         Ok(Region { endpoint: slf.clone().unbind(), number, handle, own: None })
     }
 
@@ -406,8 +406,8 @@ impl Endpoint {
     }
 
     /// Has what is started on regions of rank `peer` from now on be done after all that was started
-    /// before. Waits for less than `flush`: for puts only whose bytes the peer fetches, which later
-    /// operations could overtake; and not at all where there are none.
+    /// before. Waits for less than `flush`: for what later operations could overtake, which is puts
+    /// whose bytes the peer fetches and gets; and not at all where there are none.
     fn fence(&self, py: Python<'_>, peer: u32) -> Result<(), Failure> {
         let peer = self.checked_rank(peer)?;
         in_slices(py, Limit::NONE, |slice_ns| {

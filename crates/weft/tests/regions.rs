@@ -432,7 +432,24 @@ fn what_must_not_be_done_is_refused_here_and_there() {
         let writable = forged(&get, |bytes| bytes[3] = 3);
         refused(endpoint.put(&writable, 0, &[1]), "without the right");
         refused(endpoint.put(&writable, 0, &[1; 100]), "without the right");
+        // Where the memory is reached by this process alone, what the owner wrote beside it counts:
+        // 20 bytes more end where that lies, too.
+        for _ in 0..4 {
+            endpoint.put(&all, 0, &[0; 100]).unwrap();
+            endpoint.put(&put, 0, &[0; 100]).unwrap();
+        }
+        let padded = forged(&all, |bytes| bytes[16..24].copy_from_slice(&120u64.to_le_bytes()));
         let readable = forged(&put, |bytes| bytes[3] = 3);
+        for _ in 0..4 {
+            refused(endpoint.put(&padded, 100, &[1; 20]), "not all inside the region");
+            endpoint.put(&all, 0, &[0; 100]).unwrap();
+            endpoint.put(&put, 0, &[0; 100]).unwrap();
+            refused(endpoint.get(&readable, 0, &mut [1]), "without the right");
+            for _ in 0..2 {
+                endpoint.put(&all, 0, &[0; 100]).unwrap();
+                endpoint.put(&put, 0, &[0; 100]).unwrap();
+            }
+        }
         refused(endpoint.get(&readable, 0, &mut [1]), "without the right");
         refused(endpoint.fetch_add(&readable, 0, 1u64), "without the right");
         let unknown = forged(&all, |bytes| bytes[9] ^= 1);
@@ -615,6 +632,37 @@ fn what_is_started_after_a_fence_is_done_after_what_was_before() {
                 endpoint.wait(long).unwrap();
                 turn(endpoint);
             }
+        },
+    );
+}
+
+#[test]
+fn a_get_before_a_fence_reads_nothing_of_a_put_after_it() {
+    two(
+        |endpoint| {
+            let mut memory = vec![0; LONG];
+            endpoint
+                .scope(|scope| {
+                    let region = scope.register(&mut memory, Rights::ALL)?;
+                    offer(endpoint, &region);
+                    turn(endpoint);
+                    Ok(())
+                })
+                .unwrap();
+        },
+        |endpoint| {
+            let there = offered(endpoint);
+            for round in 1..30 {
+                let got = endpoint.iget(&there, 0, vec![9; LONG]).unwrap();
+                endpoint.fence(0);
+                endpoint.detach(endpoint.iput(&there, 0, vec![round; 1000]).unwrap());
+                endpoint.detach(endpoint.iput(&there, LONG as u64 - 8, vec![round; 8]).unwrap());
+                let got = endpoint.wait(got).unwrap().buffer;
+                let before = round - 1;
+                assert!(got[..1000] == [before; 1000] && got[LONG - 8..] == [before; 8]);
+                endpoint.flush(0).unwrap();
+            }
+            pass(endpoint);
         },
     );
 }

@@ -43,8 +43,9 @@ pub(super) enum State {
     /// A message on its way into the memory of a receive of several, from this offset on.
     Part { status: Status, many: u32, offset: usize },
     /// An operation on a peer's memory that waits for the answer, which must have so many bytes;
-    /// `sending`: and that must not end before another, which sends its payload.
-    Remote { wants: usize, sending: bool },
+    /// `sending`: and that must not end before another, which sends its payload. `reads`: the
+    /// answer is memory of the peer's, which is not copied when the request is taken.
+    Remote { wants: usize, sending: bool, reads: bool },
     /// The same, whose answer is here while its payload is still held.
     Answered(Result<Status, Error>),
     /// A peer's long put that is on its way into a window.
@@ -284,13 +285,17 @@ impl Ops {
         found.map(|(slot, op)| (slot as u32, op.generation)).collect()
     }
 
-    /// Those of them that later ones may overtake: puts whose bytes the peer fetches.
-    pub(super) fn fetched_by(&self, peer: PeerId) -> Vec<(u32, u32)> {
-        let is_fetched = |op: &Op| {
-            let fetched = matches!(op.state, State::Remote { sending: true, .. });
-            op.peer == peer && (fetched || matches!(op.state, State::Answered(_)))
+    /// Those of them that later ones may overtake: puts whose bytes the peer fetches, and gets,
+    /// whose bytes may still be in the peer's memory when it has taken the request. (What atomic
+    /// operations fetch is copied with the change.)
+    pub(super) fn overtaken_by_later(&self, peer: PeerId) -> Vec<(u32, u32)> {
+        let is_overtaken = |op: &Op| match op.state {
+            State::Remote { sending, reads, .. } => sending || reads,
+            State::Answered(_) | State::Pulling(_) => true,
+            _ => false,
         };
-        let found = self.slots.iter().enumerate().filter(|(_, op)| is_fetched(op));
+        let of = self.slots.iter().enumerate().filter(|(_, op)| op.peer == peer);
+        let found = of.filter(|(_, op)| is_overtaken(op));
         found.map(|(slot, op)| (slot as u32, op.generation)).collect()
     }
 

@@ -53,16 +53,45 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Os`] when memory is short, [`Error::Region`] without any right.
     pub fn region(&self, len: usize, rights: Rights) -> Result<Region<'_>, Error> {
+        self.allocated(len, rights, LentBy::Nobody).map(|(region, _)| region)
+    }
+
+    /// As [`Endpoint::region`]; gives the memory as well, which lives as long as somebody has it.
+    /// So the region's drop waits as if the memory were borrowed; a peer of the same node that is
+    /// copying by itself in that moment is not waited for.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::region`].
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
+    pub fn region_and_memory(
+        &self,
+        len: usize,
+        rights: Rights,
+    ) -> Result<(Region<'_>, Buf), Error> {
+        self.allocated(len, rights, LentBy::Scope)
+    }
+
+    fn allocated(
+        &self,
+        len: usize,
+        rights: Rights,
+        lent_by: LentBy,
+    ) -> Result<(Region<'_>, Buf), Error> {
         let (all, at_mark) = marked(len).ok_or_else(|| {
             Error::region(format!("a region of {len} bytes: no memory is as long"))
         })?;
         if !rights.put {
-            let buf = self.allocate(len)?.into_buf();
-            return self.open_region(&buf, rights, LentBy::Nobody, None);
+            let memory = self.allocate(len)?.into_buf();
+            let region = self.open_region(&memory, rights, lent_by, None)?;
+            return Ok((region, memory));
         }
         let memory = self.regions.allocate_open(all)?;
         let mark = memory.range(at_mark, all - at_mark);
-        self.open_region(&memory.truncated(len), rights, LentBy::Nobody, Some(mark))
+        let memory = memory.truncated(len);
+        let region = self.open_region(&memory, rights, lent_by, Some(mark))?;
+        Ok((region, memory))
     }
 
     /// Registers a vector of numbers, which [`OwnedRegion::into_vec`] gives back.
@@ -118,8 +147,7 @@ impl Endpoint {
     /// For the boundaries, not for programs.
     #[doc(hidden)]
     pub fn start_join(&self, peer: u32, number: u32, len: usize) -> Result<Joining<'_>, Error> {
-        let memory = self.allocate(len)?.into_buf();
-        let own = self.open_region(&memory, PUT, LentBy::Nobody, None)?;
+        let (own, memory) = self.allocated(len, PUT, LentBy::Nobody)?;
         let tag = u64::from(number);
         let envelope = Envelope { tag, kind: Kind::JOIN, ..Envelope::default() };
         let handle = Buf::from_vec(own.handle().to_bytes().to_vec());
@@ -601,8 +629,8 @@ impl Endpoint {
     }
 
     /// Has what is started on regions of `peer` from now on be done after all that was started
-    /// before. Waits for less than [`Endpoint::flush`]: for puts only whose bytes the peer fetches,
-    /// which later operations could overtake; and not at all where there are none.
+    /// before. Waits for less than [`Endpoint::flush`]: for what later operations could overtake,
+    /// which is puts whose bytes the peer fetches and gets; and not at all where there are none.
     pub fn fence(&self, peer: u32) {
         self.fence_those(peer, None);
     }
@@ -617,7 +645,7 @@ impl Endpoint {
     }
 
     fn fence_those(&self, peer: u32, timeout_ns: Option<u64>) -> bool {
-        let under_way = self.station.lock().ops.fetched_by(PeerId(peer));
+        let under_way = self.station.lock().ops.overtaken_by_later(PeerId(peer));
         self.wait_for_those(under_way, timeout_ns)
     }
 

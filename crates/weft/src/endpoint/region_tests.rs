@@ -8,10 +8,10 @@ use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, Ticket};
 
 use super::ops::{Owner, State};
-use super::turn::Along;
+use super::turn::{Along, Atomic};
 use super::work::EndpointWork;
 use crate::error::Error;
-use crate::remote::{Refusal, Rights, Spot};
+use crate::remote::{AtomicOp, Refusal, Rights, Scalar, Spot};
 use crate::script::{Heard, PEER, Script, Seen};
 
 const LONG: usize = 1 << 20;
@@ -141,6 +141,48 @@ fn a_put_has_ended_when_it_was_answered_and_its_memory_is_free() {
         assert!(world.work.ops.remote_of(None).is_empty());
         assert_eq!(world.work.ops.len(), 0);
     }
+}
+
+#[test]
+fn a_fence_waits_for_what_later_operations_could_overtake_and_for_nothing_else() {
+    let mut world = World::new(false);
+    let at = Spot { key: 1, addr: 0 };
+    let (along, owner) = (Along::default(), Owner::Request);
+    let short = Buf::from_vec(vec![1; 8]);
+    world.work.put(PEER, &short, at, along, owner).unwrap();
+    let atomic = Atomic {
+        op: AtomicOp::Sum,
+        scalar: Scalar::U64,
+        count: 1,
+        operands: &short,
+        comparands: &Buf::empty(),
+        fetch: Some(Buf::from_vec(vec![0; 8])),
+    };
+    world.work.atomic(PEER, atomic, at, along, owner).unwrap();
+    let fenced = |world: &World| -> Vec<u32> {
+        let found = world.work.ops.overtaken_by_later(PEER);
+        found.into_iter().map(|(slot, _)| slot).collect()
+    };
+    assert_eq!(fenced(&world), []);
+    let into = |len| Buf::from_vec(vec![0; len]);
+    let get = world.work.get(PEER, into(8), at, None, owner).unwrap();
+    let long_get = world.work.get(PEER, into(LONG), at, None, owner).unwrap();
+    let (put, sent) = long_put(&mut world);
+    assert_eq!(fenced(&world), [get, long_get, put]);
+
+    let tag = |world: &World, slot| world.work.ops.id(slot).0;
+    let answer = envelope(Kind::ANSWER, tag(&world, get));
+    world.hear(Heard::Message(answer, vec![5; 8]));
+    assert_eq!(fenced(&world), [long_get, put]);
+    // Its bytes are still the peer's when it is announced.
+    let answer = envelope(Kind::ANSWER, tag(&world, long_get));
+    world.hear(Heard::Announced(answer, LONG as u64, Ticket(2)));
+    assert_eq!(fenced(&world), [long_get, put]);
+    let (_, _, op) = world.seen().pulls.pop_front().unwrap();
+    world.hear(Heard::Done(op));
+    let sent = world.work.ops.id(sent);
+    world.hear(Heard::Done(sent));
+    assert_eq!(fenced(&world), []);
 }
 
 #[test]

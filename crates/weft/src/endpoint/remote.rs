@@ -100,7 +100,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 impl EndpointWork {
     /// A new operation that a peer will answer.
     fn ask(&mut self, peer: PeerId, into: Buf, wants: usize, owner: Owner) -> (u32, u64) {
-        let slot = self.ops.insert(State::Remote { wants, sending: false }, peer, into);
+        let slot = self.ops.insert(State::Remote { wants, sending: false, reads: false }, peer, into);
         self.ops.at(slot).owner = owner;
         (slot, self.ops.id(slot).0)
     }
@@ -183,6 +183,9 @@ impl EndpointWork {
         start.push(&(into.len() as u64).to_le_bytes());
         let wants = into.len();
         let (slot, op) = self.ask(peer, into, wants, owner);
+        if let State::Remote { reads, .. } = &mut self.ops.at(slot).state {
+            *reads = true;
+        }
         let envelope = heading_of(op, Kind::GET, Along { data: None, share });
         if self.device.is_self(peer) {
             self.ask_self(peer, &envelope, start.as_slice(), &[]);

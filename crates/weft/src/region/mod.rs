@@ -63,9 +63,11 @@
 //! bytes of a put are in the region then, and whoever looks there sees them. So a flush is a wait
 //! for the operations under way, and costs nothing where there are none.
 //!
-//! **Operations that were started are not ordered.** Short ones to one peer are done in the order
-//! in which they were started, but one of more than some KiB is fetched by its owner and may be
-//! overtaken. What has to be done later is started after a [`fence`](Endpoint::fence). A notice is
+//! **Operations that were started are not ordered.** Short puts and atomic operations on one peer's
+//! memory are done in the order in which they were started, but a put of more than some KiB is
+//! fetched by its owner and may be overtaken, and a get may read what was put after its start. What
+//! has to be done later is started after a [`fence`](Endpoint::fence), which waits for these. A
+//! notice is
 //! told when the bytes of its own put are there; those of others that were started before may come
 //! later.
 //!
