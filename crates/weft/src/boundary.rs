@@ -12,16 +12,12 @@
 //! groups apart from their endpoint, as a [`Seat`], and waits in them in parts.
 //!
 //! One that waits in its calls, as programs do, may keep requests as numbers
-//! (`Request::into_number`); it gives memory by a promise to [`Endpoint::start_send`],
-//! [`Endpoint::start_receive`], `Endpoint::start_put`, `Endpoint::start_get`,
-//! `Endpoint::start_atomic` and `Endpoint::register_buf`, and waits in parts by
-//! [`Endpoint::wait_for`], [`Endpoint::probe_for`], `Endpoint::flush_for`, `Endpoint::fence_for`,
-//! [`Joining::wait_for`] and `Joined::settle_for`, all parts but the first within [`going_on`].
-//!
-//! [`Endpoint::start_send`]: crate::endpoint::Endpoint::start_send
-//! [`Endpoint::start_receive`]: crate::endpoint::Endpoint::start_receive
-//! [`Endpoint::wait_for`]: crate::endpoint::Endpoint::wait_for
-//! [`Endpoint::probe_for`]: crate::endpoint::Endpoint::probe_for
+//! (`Request::into_number`); it gives memory by a promise to `Endpoint::start_send`,
+//! `Endpoint::start_receive`, `Endpoint::start_put`, `Endpoint::start_get`,
+//! `Endpoint::start_atomic` and `Endpoint::register_buf`, takes memory that peers reach by
+//! `Endpoint::region_and_memory`, and waits in parts by `Endpoint::wait_for`,
+//! `Endpoint::probe_for`, `Endpoint::flush_for`, `Endpoint::fence_for`, [`Joining::wait_for`] and
+//! `Joined::settle_for`, all parts but the first within [`going_on`].
 
 pub use crate::endpoint::ops::Until;
 pub use crate::endpoint::region::Row;

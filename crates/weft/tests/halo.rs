@@ -304,6 +304,21 @@ fn descriptions_that_do_not_agree_are_refused_with_both_figures() {
     });
     assert!(stages[0].contains("stages"), "{}", stages[0]);
 
+    // As many cells, which are not as long.
+    let units = refusals(|endpoint| {
+        let mut draft = Draft::new(endpoint, grid(endpoint.rank()));
+        let unit = 8 << endpoint.rank();
+        let axes = [Axis::new(4, 1), Axis::new(8, 0)];
+        let array = draft.array::<f64>(&Layout::of_unit(unit, &axes))?;
+        draft.stage(&[array.id()]);
+        draft.build().map(drop)
+    });
+    assert!(
+        units[0].contains("1 x 8 cells of 8 bytes") && units[0].contains("1 x 8 cells of 16 bytes"),
+        "{}",
+        units[0]
+    );
+
     // Rank 0 believes that rank 1 is above it; rank 1 has no neighbour.
     let lists = refusals(|endpoint| {
         let none = Neighbours::none(1);
@@ -328,6 +343,22 @@ fn a_rank_whose_description_makes_no_sense_tells_all() {
         build(endpoint, grid, &[Axis::new(4, 1)], 1)
     });
     assert!(grids[0].contains("at rank 1") && grids[0].contains("3 processes"), "{}", grids[0]);
+
+    // More axes than there can be, also where rank 0 has a table for it.
+    for of_both in [false, true] {
+        let many = refusals(|endpoint| {
+            let other = 1 - endpoint.rank();
+            let mine = if of_both || endpoint.rank() == 1 {
+                Neighbours::none(5).with(&[0, 0, 0, 0, 1], other)
+            } else {
+                Neighbours::none(1).with(&[1], other).with(&[-1], other)
+            };
+            build(endpoint, mine, &[Axis::new(4, 1)], 1)
+        });
+        assert!(many[0].contains("neighbours along 5 axes: there may be 1 to 4"), "{}", many[0]);
+    }
+    let nothing = refusals(|endpoint| Draft::new(endpoint, Neighbours::none(7)).build().map(drop));
+    assert!(nothing[0].contains("neighbours along 7 axes"), "{}", nothing[0]);
 }
 
 #[test]
@@ -421,6 +452,19 @@ fn plans_and_arrays_may_be_dropped_while_a_stage_is_under_way() {
             array.write().unwrap().fill(endpoint.rank() as f64);
             plan.exchange(stage).unwrap();
             assert_eq!(array.read().unwrap()[0], 1.0 - endpoint.rank() as f64);
+            // A plan keeps the cells of an array that only the neighbour has still.
+            if endpoint.rank() == 1 {
+                array.write().unwrap().fill(7.0);
+                drop(array);
+                (0..3).for_each(|_| plan.exchange(stage).unwrap());
+            } else {
+                for _ in 0..3 {
+                    plan.exchange(stage).unwrap();
+                    let cells = array.read().unwrap();
+                    assert!(cells[0] == 7.0 && cells[4 * 400] == 7.0);
+                    assert!(cells[400..4 * 400].iter().all(|cell| *cell == 0.0));
+                }
+            }
         });
     }
 }

@@ -31,7 +31,7 @@ fn two_stages(endpoint: &Endpoint) -> ([Array<f64>; 2], [Stage; 2], Plan<'_>) {
 
 #[test]
 fn neighbours_that_take_the_stages_in_another_order_are_told() {
-    for tests in [false, true] {
+    for how in ["wait", "wait_timeout", "test"] {
         for endpoints in [shm(2), ether(2, None), ether(2, Some(FAULTS))] {
             let texts = all(endpoints, |endpoint| {
                 let (arrays, stages, mut plan) = two_stages(endpoint);
@@ -40,16 +40,21 @@ fn neighbours_that_take_the_stages_in_another_order_are_told() {
                 }
                 let own = stages[endpoint.rank() as usize];
                 plan.start(own).unwrap();
-                let error = if tests {
-                    loop {
+                let error = match how {
+                    "wait" => plan.wait(own).unwrap_err(),
+                    "wait_timeout" => loop {
+                        match plan.wait_timeout(own, 1_000_000) {
+                            Ok(is_over) => assert!(!is_over),
+                            Err(error) => break error,
+                        }
+                    },
+                    _ => loop {
                         match plan.test(own) {
                             Ok(is_over) => assert!(!is_over),
                             Err(error) => break error,
                         }
                         thread::yield_now();
-                    }
-                } else {
-                    plan.wait(own).unwrap_err()
+                    },
                 };
                 // Nothing was written over, and the plan is of no use any more.
                 let other = 1.0 - endpoint.rank() as f64;

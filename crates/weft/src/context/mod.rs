@@ -91,6 +91,13 @@ impl Context {
         self
     }
 
+    /// Has memory that is allocated be the device's, of which that knows: without it, peers of the
+    /// same node do not copy from it directly.
+    pub fn allocating(mut self, regions: Arc<Regions>) -> Context {
+        self.regions = regions;
+        self
+    }
+
     /// Memory for messages that a peer of the same node copies from directly, which is faster than
     /// any other way for large ones. It may be used like any other memory as well.
     ///

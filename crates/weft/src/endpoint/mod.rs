@@ -212,10 +212,13 @@ impl Endpoint {
     }
 
     /// Starts to send memory that stays valid by its [`Buf`]; `None` if the operation has ended
-    /// already. For boundaries to other languages.
+    /// already.
     ///
     /// # Errors
     /// As for [`Endpoint::isend`].
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn start_send(
         &self,
         peer: u32,
@@ -244,6 +247,9 @@ impl Endpoint {
     }
 
     /// Starts to receive a message of a kind into memory that stays valid by its [`Buf`].
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn start_receive(&self, source: Source, tag: Tag, kind: Kind, buf: Buf) -> Request {
         let mut work = self.station.lock();
         let slot = work.receive(want(source, tag, kind), buf, Owner::Request);
@@ -407,11 +413,13 @@ impl Endpoint {
         found.map(|found| found.expect("a wait without a limit ends with something"))
     }
 
-    /// As [`Endpoint::probe`], for at most `timeout_ns`: `None` then. For boundaries, which wait in
-    /// parts.
+    /// As [`Endpoint::probe`], for at most `timeout_ns`: `None` then.
     ///
     /// # Errors
     /// As for [`Endpoint::probe`].
+    ///
+    /// For the boundaries, which wait in parts; not for programs.
+    #[doc(hidden)]
     pub fn probe_for(
         &self,
         source: impl Into<Source>,

@@ -157,6 +157,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// The inner result is the operation's own.
+    ///
+    /// For the boundaries, not for programs.
+    #[doc(hidden)]
     pub fn wait_for(
         &self,
         request: Request,

@@ -100,7 +100,8 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 impl EndpointWork {
     /// A new operation that a peer will answer.
     fn ask(&mut self, peer: PeerId, into: Buf, wants: usize, owner: Owner) -> (u32, u64) {
-        let slot = self.ops.insert(State::Remote { wants, sending: false, reads: false }, peer, into);
+        let slot =
+            self.ops.insert(State::Remote { wants, sending: false, reads: false }, peer, into);
         self.ops.at(slot).owner = owner;
         (slot, self.ops.id(slot).0)
     }

@@ -175,3 +175,28 @@ fn decide(
         said => said,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{Context, ContextOptions};
+    use crate::wireup::Job;
+
+    #[test]
+    fn the_cheaper_way_to_corners_is_taken_unless_one_is_said() {
+        let mut job = Job::single().unwrap();
+        let context = Context::open(&mut job, &ContextOptions::default()).unwrap();
+        let endpoint = Endpoint::new(context).unwrap();
+        let decided = |processes: &[u32], said| {
+            let periodic = vec![true; processes.len()];
+            let neighbours = Neighbours::grid(0, processes, &periodic).unwrap();
+            decide(&endpoint, &neighbours, said).unwrap()
+        };
+        assert_eq!(decided(&[2, 2], Corners::Auto), Corners::AtOnce);
+        assert_eq!(decided(&[3, 3, 3], Corners::Auto), Corners::Turns);
+        for said in [Corners::No, Corners::Turns, Corners::AtOnce] {
+            assert_eq!(decided(&[2, 2], said), said);
+            assert_eq!(decided(&[3, 3, 3], said), said);
+        }
+    }
+}

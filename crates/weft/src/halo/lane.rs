@@ -475,3 +475,42 @@ pub(super) fn send(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::{Axis, Layout};
+    use super::super::neighbours::Neighbours;
+    use super::super::parts::{Corners, turns};
+    use super::*;
+    use crate::context::{Context, ContextOptions};
+    use crate::wireup::Job;
+
+    /// Where the pieces of a message of these parts begin, and how long they are.
+    fn pieces(pack: &Pack, fields: &[Field], parts: &[Part], fills: bool) -> Vec<(usize, usize)> {
+        let buf = pack.buf(fields, parts, fills).unwrap();
+        buf.pieces().map(|piece| (piece.addr(), piece.len())).collect()
+    }
+
+    #[test]
+    fn long_faces_in_one_piece_go_straight_and_all_others_are_packed() {
+        let mut job = Job::single().unwrap();
+        let context = Context::open(&mut job, &ContextOptions::default()).unwrap();
+        let endpoint = Endpoint::new(context).unwrap();
+        // Rows of 300 numbers: 2400 bytes; columns of 4.
+        let layout = Layout::of_unit(8, &[Axis::new(4, 1), Axis::new(298, 1)]);
+        let memory = endpoint.allocate(layout.len().unwrap()).unwrap().into_array();
+        let begin = memory.addr();
+        let fields = [Field { memory, foreign: false }];
+        let both = Neighbours::none(2).with(&[-1, 0], 1).with(&[0, -1], 1);
+        let stage = turns(&[layout], &[0], &both, Corners::No);
+        let Parts { sends, receives } = &stage[0][&1];
+        for (parts, row, fills) in [(sends, 1, false), (receives, 0, true)] {
+            let pack = Pack::new(&endpoint, parts, is_piece).unwrap();
+            assert_eq!((pack.len, pack.memory.len()), (300 * 8 + 4 * 8, 4 * 8));
+            let found = pieces(&pack, &fields, parts, fills);
+            let straight = (begin + row * 300 * 8, 300 * 8);
+            assert!(found.len() == 2 && found.contains(&straight), "{found:?}");
+            assert!(found.contains(&(pack.memory.addr(), 4 * 8)), "{found:?}");
+        }
+    }
+}

@@ -257,4 +257,17 @@ mod tests {
         let list = Neighbours::none(2).with(&[1, 0], 1).with(&[0, 1], 2);
         assert_eq!(costs(&list).1, u64::MAX);
     }
+
+    #[test]
+    fn few_neighbours_cost_less_at_once_and_many_less_by_turns() {
+        let of = |processes: &[u32]| {
+            let periodic = vec![true; processes.len()];
+            costs(&Neighbours::grid(0, processes, &periodic).unwrap())
+        };
+        // Three neighbours have all eight directions; then each has its own.
+        let (turns, once) = of(&[2, 2]);
+        assert!(once < turns);
+        let (turns, once) = of(&[3, 3, 3]);
+        assert!(turns < once);
+    }
 }

@@ -1,5 +1,6 @@
 //! Endpoints in one process, as several ranks of a job have them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weft::address::Address;
@@ -7,7 +8,7 @@ use weft::context::{Context, Place};
 use weft::device::Device;
 use weft::endpoint::Endpoint;
 use weft::ether::Ether;
-use weft::shm::{Port, Shm, ShmOptions};
+use weft::shm::{Port, Regions, Shm, ShmOptions};
 use weft_link::{Fault, FaultSpec, Link, MemoryHub};
 use weft_proto::Config;
 use weft_wire::{JobKey, PeerId};
@@ -22,17 +23,21 @@ fn address(node: u64, port: u16) -> Address {
     Address::new(node, NONCE.fetch_add(1, Ordering::Relaxed), port, std::process::id(), "test")
 }
 
+/// A device, where it can be reached, and the memory that it allocates.
+type Made = (Box<dyn Device>, Address, Arc<Regions>);
+
 /// An endpoint on each device, which know each other.
-fn endpoints(devices: Vec<(Box<dyn Device>, Address)>) -> Vec<Endpoint> {
-    let addresses: Vec<Address> = devices.iter().map(|(_, address)| *address).collect();
+fn endpoints(devices: Vec<Made>) -> Vec<Endpoint> {
+    let addresses: Vec<Address> = devices.iter().map(|(_, address, _)| *address).collect();
     let size = devices.len() as u32;
-    let endpoint = |(rank, (mut device, _)): (usize, (Box<dyn Device>, Address))| {
+    let endpoint = |(rank, (mut device, _, regions)): (usize, Made)| {
         for (peer, address) in addresses.iter().enumerate().filter(|(peer, _)| *peer != rank) {
             device.associate(PeerId(peer as u32), address).unwrap();
         }
         // Held for crowded, so that threads that wait leave the cores to others.
         let place = Place { rank: PeerId(rank as u32), size, on_node: 64 };
-        Endpoint::new(Context::on_device(device, place, 0).unwrap()).unwrap()
+        let context = Context::on_device(device, place, 0).unwrap();
+        Endpoint::new(context.allocating(regions)).unwrap()
     };
     devices.into_iter().enumerate().map(endpoint).collect()
 }
@@ -57,7 +62,7 @@ pub fn ether_on(hubs: &[MemoryHub], count: usize, fault: Option<&str>) -> Vec<En
         };
         let links = hubs.iter().map(attach).collect();
         let device: Box<dyn Device> = Box::new(Ether::on_links(me, KEY, Config::default(), links));
-        (device, me)
+        (device, me, Arc::default())
     };
     endpoints((0..count).map(open).collect())
 }
@@ -68,7 +73,8 @@ pub fn shm(count: usize) -> Vec<Endpoint> {
         let port = Port::claim_any().unwrap();
         let me = address(1, port.number());
         let shm = Shm::new(port, me, KEY, ShmOptions::for_peers(count)).unwrap();
-        (Box::new(shm) as Box<dyn Device>, me)
+        let regions = shm.regions();
+        (Box::new(shm) as Box<dyn Device>, me, regions)
     };
     endpoints((0..count).map(open).collect())
 }
