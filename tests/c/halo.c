@@ -147,6 +147,60 @@ static void disagree(void) {
     GOOD(weft_plan_free(plan));
 }
 
+/* Arrays without a cell, of Weft's and of the program's own, with memory and without. */
+static void empty(void) {
+    weft_plan *plan = grid();
+    weft_axis none[2] = {{ROWS, 1, 1}, {0, 0, 0}};
+    unsigned char *byte = guarded(1, 1);
+    void *memory = NULL;
+    int arrays[3], full, stages[2];
+    double *cells;
+    *byte = 7;
+    GOOD(weft_plan_array(plan, NULL, 2, none, 8, NULL, &arrays[0], &memory));
+    HOLDS(memory);
+    /* Its end is where memory ends. */
+    GOOD(weft_plan_array(plan, byte + 1, 2, none, 8, NULL, &arrays[1], NULL));
+    GOOD(weft_plan_array(plan, NULL, 2, axes, 8, NULL, &full, (void **)&cells));
+    arrays[2] = full;
+    GOOD(weft_plan_stage(plan, arrays, 2, &stages[0]));
+    GOOD(weft_plan_stage(plan, arrays, 3, &stages[1]));
+    GOOD(weft_plan_build(plan));
+    for (int step = 0; step < 3; step++) {
+        GOOD(weft_plan_exchange(plan, stages[0]));
+        fill(cells, WIDE, step);
+        GOOD(weft_plan_exchange(plan, stages[1]));
+        compare(cells, WIDE, step, 1);
+    }
+    HOLDS(*byte == 7);
+    GOOD(weft_plan_free(plan));
+}
+
+/* Neighbours that start different stages are told, and do not wait for ever. */
+static void another_order(void) {
+    weft_plan *plan = grid();
+    int array, stages[2];
+    void *memory;
+    GOOD(weft_plan_array(plan, NULL, 2, axes, 8, NULL, &array, &memory));
+    GOOD(weft_plan_stage(plan, &array, 1, &stages[0]));
+    GOOD(weft_plan_stage(plan, &array, 1, &stages[1]));
+    GOOD(weft_plan_build(plan));
+    fill(memory, WIDE, 1);
+    GOOD(weft_plan_exchange(plan, stages[0]));
+    GOOD(weft_barrier(endpoint));
+    GOOD(weft_plan_start(plan, stages[rank % 2]));
+    if (rank < 2)
+        SAYS(WEFT_HALO, "the same stages", weft_plan_wait(plan, stages[rank % 2]));
+    else
+        for (weft_status status = WEFT_TIMED_OUT; status != WEFT_HALO;) {
+            status = weft_plan_wait_timeout(plan, stages[rank % 2], 1000000);
+            HOLDS(status == WEFT_TIMED_OUT || status == WEFT_HALO);
+        }
+    HOLDS(strstr(weft_error_text(), "the same stages"));
+    SAYS(WEFT_HALO, "the same stages", weft_plan_start(plan, stages[0]));
+    GOOD(weft_barrier(endpoint));
+    GOOD(weft_plan_free(plan));
+}
+
 int main(void) {
     begin();
     for (int corners = WEFT_CORNERS_AUTO; corners <= WEFT_CORNERS_NO; corners++) {
@@ -155,6 +209,9 @@ int main(void) {
     }
     misuse();
     disagree();
+    empty();
+    if (size % 2 == 0)
+        another_order();
     end();
     return 0;
 }

@@ -520,7 +520,43 @@ def bad_plans(ep):
         line.lay(lent)
         raises(BufferError, "export", lent.append, 1)
     lent.append(1)
+    without_cells(ep)
+    if ep.size % 2 == 0:
+        another_order(ep)
     refused(ep)
+
+
+def without_cells(ep):
+    """Arrays of no cells take part in a stage as others do."""
+    with weft.Plan(ep, (ep.size, 1), (True, False)) as plan:
+        none = plan.lay(np.zeros((6, 0)), ghosts=[1, 0])
+        made = plan.array((4, 0), ghosts=[1, 0])
+        full = plan.array((4, 3), ghosts=[1, 0])
+        stage, alone = plan.stage([none, made, full]), plan.stage([none])
+        plan.build()
+        cells = np.asarray(full)
+        assert np.asarray(made).size == 0
+        for step in range(3):
+            cells[1:5] = ep.rank + step
+            ep.barrier()
+            plan.exchange(stage)
+            plan.exchange(alone)
+            assert (cells[0] == (ep.rank - 1) % ep.size + step).all()
+            ep.barrier()
+
+
+def another_order(ep):
+    """Neighbours that start different stages are told, and do not wait for ever."""
+    with weft.Plan(ep, (ep.size, 1), (True, False)) as plan:
+        array = plan.array((4, 30), ghosts=[1, 0])
+        stages = [plan.stage([array]) for _ in range(2)]
+        plan.build()
+        plan.exchange(stages[0])
+        ep.barrier()
+        plan.start(stages[ep.rank % 2])
+        raises(weft.BadArgument, "the same stages", plan.wait, stages[ep.rank % 2], timeout_s=60)
+        raises(weft.BadArgument, "the same stages", plan.start, stages[0])
+        ep.barrier()
 
 
 def refused(ep):

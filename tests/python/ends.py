@@ -228,6 +228,90 @@ def two_stages(ep):
         plan.wait(first)
 
 
+def stopped_owner(ep):
+    """Within a node Weft's memory is reached while its owner is stopped: no thread of it runs."""
+    size = 1 << 20
+    with ep.region(size) as region, ep.join(1 - ep.rank, 3, size) as end:
+        ep.send(1 - ep.rank, 1, region.handle.to_bytes())
+        handle = bytearray(weft.HANDLE_LEN)
+        ep.recv(1 - ep.rank, 1, handle)
+        if ep.rank == 1:
+            ep.send(0, 2, os.getpid().to_bytes(4, "little"))
+            assert end.wait_flag(timeout_s=LIMIT_S) == 9
+            assert bytes(memoryview(region)[:size]) == bytes([5]) * size
+            assert bytes(memoryview(end)[: size // 2]) == bytes([6]) * (size // 2)
+            return
+        there, pid = weft.RegionHandle.from_bytes(handle), bytearray(4)
+        ep.recv(1, 2, pid)
+        pid = int.from_bytes(pid, "little")
+        # The first ones are answered by their owner, who shows the memory.
+        for _ in range(2):
+            ep.put(there, 0, b"1")
+            end.write(0, 0, 1)
+            end.flush()
+        stop(pid)
+        try:
+            for _ in range(3):
+                ep.put(there, 0, bytes([5]) * size)
+                ep.get(there, 0, into := bytearray(size))
+                assert into == bytes([5]) * size
+                ep.iput(there, 0, into).wait()
+                ep.iget(there, 0, into).wait()
+            end.fill(0, bytes([6]) * size)
+            end.write(0, 0, size // 2)
+            end.flush()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        end.flag(9)
+
+
+def stop(pid):
+    """Stops a process, and waits until all its threads have stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    folder = f"/proc/{pid}/task"
+    while True:
+        states = []
+        for task in os.listdir(folder):
+            with open(f"{folder}/{task}/stat") as stat:
+                states.append(stat.read().rsplit(")", 1)[1].split()[0])
+        if all(state == "T" for state in states):
+            return
+        time.sleep(0.01)
+
+
+def long_copies(ep):
+    """Other threads run while a long put or get is done, also one that is a copy of this thread's
+    own: they find the bytes half old and half new."""
+    size = 1 << 26
+    with ep.region(size) as region:
+        ep.send(1 - ep.rank, 1, region.handle.to_bytes())
+        handle = bytearray(weft.HANDLE_LEN)
+        ep.recv(1 - ep.rank, 1, handle)
+        there = weft.RegionHandle.from_bytes(handle)
+        if ep.rank == 0:
+            into, seen, over = bytearray(size), [], []
+
+            def look():
+                while not over:
+                    if into[0] != into[-1]:
+                        seen.append(True)
+                        return
+
+            ep.put(there, 0, b"1")
+            looker = threading.Thread(target=look)
+            looker.start()
+            for n in range(200):
+                region.write(0, bytes([n]))
+                ep.put(there, 0, bytes([n]) * size)
+                ep.get(there, 0, into)
+                if seen:
+                    break
+            over.append(True)
+            looker.join()
+            assert seen, "no other thread has run in the middle of a get"
+        ep.barrier()
+
+
 def one_request(ep, other):
     request = ep.irecv(other, 9, bytearray(1))
     ends = []
@@ -372,6 +456,8 @@ ROLES = {
         interrupted,
         build_interrupted,
         threads,
+        stopped_owner,
+        long_copies,
         closed_by_another_thread,
         forked,
     )

@@ -300,8 +300,10 @@ impl Endpoint {
     /// Raises `BadArgument` without any right.
     #[pyo3(signature = (len, get=true, put=true))]
     fn region(slf: &Bound<'_, Self>, len: usize, get: bool, put: bool) -> Result<Region, Failure> {
-        let open = |native: &Native| native.region_and_memory(len, Rights { get, put });
-        let (number, handle, own) = Endpoint::open_region(slf, None, open)?;
+        let rights = Rights { get, put };
+        let opened =
+            Endpoint::open_region(slf, None, |native| native.region_and_memory(len, rights));
+        let (number, handle, own) = opened?;
         Ok(Region { endpoint: slf.clone().unbind(), number, handle, own: Some(own) })
     }
 
@@ -319,8 +321,10 @@ impl Endpoint {
         let memory = Memory::of(array, usage)?;
         let buf = memory.buf();
         let rights = Rights { get, put };
-        let open = |native: &Native| Ok((native.register_buf(&buf, rights)?, ()));
-        let (number, handle, ()) = Endpoint::open_region(slf, Some(memory), open)?;
+        let opened = Endpoint::open_region(slf, Some(memory), |native| {
+            Ok((native.register_buf(&buf, rights)?, ()))
+        });
+        let (number, handle, ()) = opened?;
         Ok(Region { endpoint: slf.clone().unbind(), number, handle, own: None })
     }
 
