@@ -128,6 +128,57 @@ fn the_page_has_tables_plots_and_what_the_machine_is() {
     }
 }
 
+/// A quick comparison of plans and sockets over a cable; none without a lab.
+fn quick_halo(plot: &Plot, more: &[&str]) -> Option<String> {
+    if !labs_work("compare-halo") {
+        return None;
+    }
+    let mut all = vec!["compare", "--halo", "--quick", "--rounds", "1", "--ms", "10"];
+    all.extend(["--only", "weft over one,tcp sockets over one", "--svg", plot.path()]);
+    all.extend(more);
+    let done = weft(&all);
+    assert_eq!(done.status.code(), Some(0), "{}", err(&done));
+    Some(out(&done))
+}
+
+#[test]
+fn exchanges_of_boundaries_are_set_beside_each_other() {
+    let plot = Plot::new("halo-json");
+    let Some(text) = quick_halo(&plot, &["--json"]) else { return };
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let of = |bench: &str| lines.iter().filter(|l| l["bench"] == bench).collect::<Vec<_>>();
+    for device in ["weft over one cable", "tcp sockets over one cable"] {
+        let figures: Vec<_> = of("halo").into_iter().filter(|f| f["device"] == device).collect();
+        // Two-way, one-way, alternating, and three fields.
+        assert_eq!(figures.len(), 4, "{device}: {text}");
+        for time in ["step_us", "wait_us"] {
+            let is_some = |f: &&Value| f[time]["p50"].as_f64().is_some_and(|us| us > 0.0);
+            assert!(figures.iter().all(is_some), "{time}: {text}");
+        }
+    }
+    let ratios: Vec<_> = of("ratio").into_iter().filter(|r| r["by"] == "TCP sockets").collect();
+    assert_eq!(ratios.len(), 4, "{text}");
+    for ratio in ratios {
+        assert_eq!(ratio["site"], "over one cable", "{ratio}");
+        let number = |name: &str| ratio[name].as_f64().unwrap_or(f64::NAN);
+        let quotient = number("wait_us") / number("against_wait_us");
+        assert!((number("ratio") - quotient).abs() < 0.01 * quotient, "{ratio}");
+    }
+    let drawn = std::fs::read_to_string(&plot.0).expect("a plot");
+    assert!(drawn.contains("<svg") && drawn.contains("TCP sockets"), "{drawn}");
+}
+
+#[test]
+fn exchanges_of_boundaries_are_shown_as_tables() {
+    let plot = Plot::new("halo-table");
+    let Some(text) = quick_halo(&plot, &[]) else { return };
+    for words in ["medians of steps, us", "Weft's wait divided by that of others", "TCP sockets"] {
+        assert!(text.contains(words), "no {words}: {text}");
+    }
+    assert!(plot.0.exists());
+}
+
 #[test]
 fn a_page_that_cannot_be_written_is_told_before_anything_is_measured() {
     for kind in [&["--quick"][..], &["--mpi", "--quick"], &["--halo", "--quick"]] {
