@@ -66,6 +66,14 @@ glibc() {
     echo "it says 2.$said, and needs 2.$needed"
     [ -n "$needed" ] && [ -n "$said" ] && [ "$needed" -le "$said" ]
 }
+# By its name it is for the stable interface; both libraries for MPI programs are in it.
+contents() {
+    local name
+    ls "$out"/wheels/weft-*-abi3-manylinux_*.whl || return 1
+    for name in libweft-fi.so libweft-mpi.so; do
+        find "$out/unpacked/weft" -name "$name" -size +0 | grep . || return 1
+    done
+}
 # environment NAME PACKAGE...
 environment() {
     local folder=$out/$1
@@ -98,6 +106,8 @@ step "wheel says the right glibc" glibc
 step "environment" environment plain numpy mypy || exit 1
 step "the command" in_venv plain weft --version
 step "types" typed
+step "stub" in_venv plain python tests/python/stub.py
+step "wheel is for every Python and has the libraries" contents
 for n in 1 2 3 4; do
     step "calls node $n" in_venv plain weft run -n $n -- python tests/python/calls.py
 done
@@ -108,7 +118,8 @@ done
 for lab in '' '--lab nodes=2'; do
     place=$([ -n "$lab" ] && echo lab || echo node)
     step "killed $place" role killed 1 $lab
-    for name in closed left_open left_by_an_error interrupted build_interrupted threads \
+    [ -n "$lab" ] || step "stopped owner" role stopped_owner 2
+    for name in closed left_open left_by_an_error interrupted build_interrupted threads long_copies \
         closed_by_another_thread forked; do
         step "$name $place" role $name 2 $lab
     done

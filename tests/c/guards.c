@@ -29,6 +29,24 @@ static void refused(const weft_region_handle *there, size_t len, unsigned char *
     IS(WEFT_REGION, weft_fetch_add(endpoint, there, 3, WEFT_U64, &number, &old));
 }
 
+/* A handle that lies about the length names no byte outside either: the owner says so, also of what
+ * is long enough to be fetched. */
+static void forged(weft_region_handle there, size_t len) {
+    enum { SOME = 70000 };
+    uint64_t more = 1ull << 40, number = 1, old, at[] = {len - len % 8, len + 8, 1ull << 32};
+    unsigned char *bytes = guarded(SOME, 1);
+    /* The length follows a mark, the rank and the key. */
+    memcpy(there.bytes + 16, &more, sizeof more);
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        for (size_t some = 16; some <= SOME; some += SOME - 16) {
+            SAYS(WEFT_REFUSED, "inside", weft_put(endpoint, &there, at[i], bytes, some));
+            SAYS(WEFT_REFUSED, "inside", weft_get(endpoint, &there, at[i], bytes, some));
+            IS(WEFT_REFUSED, weft_put_with(endpoint, &there, at[i], bytes, some, 7));
+        }
+        IS(WEFT_REFUSED, weft_fetch_add(endpoint, &there, at[i] + 8, WEFT_U64, &number, &old));
+    }
+}
+
 static void regions(size_t len, int at_end) {
     unsigned char *theirs = guarded(len, at_end), *own = guarded(len, at_end);
     weft_region_handle there;
@@ -54,24 +72,6 @@ static void regions(size_t len, int at_end) {
     HOLDS(painted(own, len, rank));
     GOOD(weft_barrier(endpoint));
     GOOD(weft_region_free(region));
-}
-
-/* A handle that lies about the length names no byte outside either: the owner says so, also of what
- * is long enough to be fetched. */
-static void forged(weft_region_handle there, size_t len) {
-    enum { SOME = 70000 };
-    uint64_t more = 1ull << 40, number = 1, old, at[] = {len - len % 8, len + 8, 1ull << 32};
-    unsigned char *bytes = guarded(SOME, 1);
-    /* The length follows a mark, the rank and the key. */
-    memcpy(there.bytes + 16, &more, sizeof more);
-    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
-        for (size_t some = 16; some <= SOME; some += SOME - 16) {
-            SAYS(WEFT_REFUSED, "inside", weft_put(endpoint, &there, at[i], bytes, some));
-            SAYS(WEFT_REFUSED, "inside", weft_get(endpoint, &there, at[i], bytes, some));
-            IS(WEFT_REFUSED, weft_put_with(endpoint, &there, at[i], bytes, some, 7));
-        }
-        IS(WEFT_REFUSED, weft_fetch_add(endpoint, &there, at[i] + 8, WEFT_U64, &number, &old));
-    }
 }
 
 /* A message that is longer than the memory for it fills that, and nothing else. */

@@ -114,7 +114,8 @@ impl From<NativeNotice> for Notice {
 /// Made by `endpoint.region(len)`, it is Weft's memory, zeroed, and a buffer: `memoryview(region)`
 /// and `numpy.frombuffer(region, dtype)` show it in place, and show what peers write there. Made by
 /// `endpoint.register(array)`, it is the array's. Closed (it is a context manager), no peer reaches
-/// it any more; views of Weft's memory stay good.
+/// it any more; views of Weft's memory stay good. (A peer of the same node that copies to Weft's
+/// memory in that very moment ends its copy.)
 #[pyclass(frozen, weakref, module = "weft")]
 pub struct Region {
     endpoint: Py<Endpoint>,

@@ -74,7 +74,8 @@ impl Mapping {
     fn keep_from_children(&self) -> io::Result<()> {
         // SAFETY: the range is mapped by `self`; a child that lacks it cannot reach it by any safe
         // means, as a forked child of a threaded program may do next to nothing.
-        Ok(unsafe { madvise(self.ptr.as_ptr().cast(), self.len, Advice::LinuxDontFork)? })
+        unsafe { madvise(self.ptr.as_ptr().cast(), self.len, Advice::LinuxDontFork) }
+            .map_err(io::Error::from)
     }
 
     /// As [`Mapping::new`], all of `fd`, which may have at most `most` bytes.

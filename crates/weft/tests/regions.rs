@@ -381,6 +381,28 @@ fn forged(handle: &RegionHandle, change: impl Fn(&mut [u8; HANDLE_LEN])) -> Regi
     RegionHandle::from_bytes(&bytes).unwrap()
 }
 
+/// Where a process reaches memory by itself, what the owner has written beside it counts, and not
+/// what a handle says.
+fn reached_alone(endpoint: &Endpoint, [all, put]: [&RegionHandle; 2], readable: &RegionHandle) {
+    // 20 bytes more end where what it has written lies, too.
+    for _ in 0..4 {
+        endpoint.put(all, 0, &[0; 100]).unwrap();
+        endpoint.put(put, 0, &[0; 100]).unwrap();
+    }
+    let padded = forged(all, |bytes| bytes[16..24].copy_from_slice(&120u64.to_le_bytes()));
+    for _ in 0..4 {
+        refused(endpoint.put(&padded, 100, &[1; 20]), "not all inside the region");
+        endpoint.put(all, 0, &[0; 100]).unwrap();
+        endpoint.put(put, 0, &[0; 100]).unwrap();
+        refused(endpoint.get(readable, 0, &mut [1]), "without the right");
+        for _ in 0..2 {
+            endpoint.put(all, 0, &[0; 100]).unwrap();
+            endpoint.put(put, 0, &[0; 100]).unwrap();
+        }
+    }
+    refused(endpoint.get(readable, 0, &mut [1]), "without the right");
+}
+
 #[test]
 fn what_must_not_be_done_is_refused_here_and_there() {
     let owner = |endpoint: &Endpoint| {
@@ -432,25 +454,8 @@ fn what_must_not_be_done_is_refused_here_and_there() {
         let writable = forged(&get, |bytes| bytes[3] = 3);
         refused(endpoint.put(&writable, 0, &[1]), "without the right");
         refused(endpoint.put(&writable, 0, &[1; 100]), "without the right");
-        // Where the memory is reached by this process alone, what the owner wrote beside it counts:
-        // 20 bytes more end where that lies, too.
-        for _ in 0..4 {
-            endpoint.put(&all, 0, &[0; 100]).unwrap();
-            endpoint.put(&put, 0, &[0; 100]).unwrap();
-        }
-        let padded = forged(&all, |bytes| bytes[16..24].copy_from_slice(&120u64.to_le_bytes()));
         let readable = forged(&put, |bytes| bytes[3] = 3);
-        for _ in 0..4 {
-            refused(endpoint.put(&padded, 100, &[1; 20]), "not all inside the region");
-            endpoint.put(&all, 0, &[0; 100]).unwrap();
-            endpoint.put(&put, 0, &[0; 100]).unwrap();
-            refused(endpoint.get(&readable, 0, &mut [1]), "without the right");
-            for _ in 0..2 {
-                endpoint.put(&all, 0, &[0; 100]).unwrap();
-                endpoint.put(&put, 0, &[0; 100]).unwrap();
-            }
-        }
-        refused(endpoint.get(&readable, 0, &mut [1]), "without the right");
+        reached_alone(endpoint, [&all, &put], &readable);
         refused(endpoint.fetch_add(&readable, 0, 1u64), "without the right");
         let unknown = forged(&all, |bytes| bytes[9] ^= 1);
         refused(endpoint.put(&unknown, 0, &[1]), "of another job or rank");
