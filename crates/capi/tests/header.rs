@@ -78,6 +78,33 @@ fn made() -> String {
     String::from_utf8(text).expect("the header is text")
 }
 
+/// Functions of a header whose comments do not have a word.
+fn without(header: &str, word: &str) -> Vec<String> {
+    let (mut found, mut comment) = (Vec::new(), String::new());
+    for line in header.lines() {
+        if line.starts_with("///") {
+            comment += line;
+            continue;
+        }
+        let name = line.split('(').next().and_then(|head| head.rsplit([' ', '*']).next());
+        let is_code = !line.starts_with([' ', '/']) && line.contains('(');
+        let name = name.filter(|name| is_code && name.starts_with("weft_"));
+        found.extend(name.filter(|_| !comment.contains(word)).map(str::to_string));
+        comment.clear();
+    }
+    found
+}
+
+#[test]
+fn every_call_says_which_threads_may_make_it() {
+    let bad =
+        "/// A.\nint weft_a(void);\n/// Threads: any\nint *weft_b(int\n  b);\nint weft_c();\n";
+    assert_eq!(without(bad, "Threads:"), ["weft_a", "weft_c"]);
+    let header = made();
+    assert!(without(&header, "no such word").len() > 80, "functions are not found");
+    assert_eq!(without(&header, "Threads:"), Vec::<String>::new());
+}
+
 #[test]
 fn the_header_is_current() {
     let header = made();
