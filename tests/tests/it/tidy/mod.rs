@@ -138,6 +138,19 @@ fn dependencies_go_one_way() {
 }
 
 #[test]
+fn what_only_boundaries_call_is_not_on_the_pages_for_programs() {
+    let page = "//! `Endpoint::one`, [`Endpoint::two`], `Other::three`\n// `Endpoint::three`\n";
+    let code = "impl Endpoint {\n    #[doc(hidden)]\n    #[inline]\n    pub fn one(&self) {}\n    \
+                pub fn two<T>(&self) {}\n    pub fn three() {}\n}\nimpl<'e> Group<'e> {\n    \
+                pub fn one() {}\n";
+    let files = [("crates/weft/src/boundary.rs", page), ("crates/weft/src/a.rs", code)];
+    let files = files.map(|(path, text)| File::new(path, text));
+    let found = project::boundary_calls(&files, "crates/weft/src/boundary.rs");
+    assert_eq!(found, ["Endpoint::two is for boundaries, and not hidden"]);
+    nothing(project::boundary_calls(&project_files(), "crates/weft/src/boundary.rs"));
+}
+
+#[test]
 fn manifests_have_licence_and_lints() {
     let bare = File::new("crates/a/Cargo.toml", "[package]\nname = \"a\"\n");
     assert_eq!(project::licences(&[bare]).len(), 6);

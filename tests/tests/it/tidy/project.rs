@@ -185,3 +185,31 @@ pub fn named_paths(files: &[File], exists: impl Fn(&Path) -> bool) -> Vec<String
     }
     found
 }
+
+/// Calls of endpoints and of what belongs to them that the boundaries' page names, and that are on
+/// the pages for programs nevertheless.
+pub fn boundary_calls(files: &[File], page: &str) -> Vec<String> {
+    let Some(page) = files.iter().find(|file| file.path == page) else { return vec![page.into()] };
+    let names = page.text.lines().filter(|line| line.starts_with("//!")).flat_map(|line| {
+        let words = line.split(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
+        words.filter_map(|word| word.split_once("::")).map(|(of, name)| (of.to_string(), name))
+    });
+    let names: BTreeSet<(String, &str)> =
+        names.filter(|(of, _)| ["Endpoint", "Joined", "Request"].contains(&&**of)).collect();
+    let mut shown = BTreeSet::new();
+    for file in files.iter().filter(|file| file.path.starts_with("crates/weft/src/")) {
+        let (mut of, mut is_hidden) = (String::new(), false);
+        for line in file.text.lines() {
+            if let Some(head) = line.strip_prefix("impl") {
+                let name = head.trim_start_matches(|c| c != ' ').trim();
+                of = name.chars().take_while(|c| c.is_alphanumeric()).collect();
+            } else if let Some(head) = line.strip_prefix("    pub fn ") {
+                let name: &str = head.split(['(', '<']).next().unwrap_or("");
+                shown.extend((!is_hidden).then(|| (of.clone(), name)));
+            }
+            is_hidden = line.contains("#[doc(hidden)]") || is_hidden && line.contains("#[");
+        }
+    }
+    let found = names.into_iter().filter(|named| shown.contains(named));
+    found.map(|(of, name)| format!("{of}::{name} is for boundaries, and not hidden")).collect()
+}
