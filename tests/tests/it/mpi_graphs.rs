@@ -15,7 +15,7 @@ fn graphs_are_what_was_named_with_the_library_before_the_mpi_library_and_without
     for mpi in Mpi::all() {
         let program = mpi.compile("graph", &["graph.c"], env!("CARGO_TARGET_TMPDIR"));
         for (lab, more) in [(None, &[][..]), (Some(&lab), &[]), (Some(&lab), &["--collectives"])] {
-            let options: Vec<&str> = ["--mpi", &mpi.name, "--provider", file]
+            let options: Vec<&str> = ["--mpi", mpi.name, "--provider", file]
                 .into_iter()
                 .chain(more.iter().copied())
                 .collect();
