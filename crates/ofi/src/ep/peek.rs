@@ -8,8 +8,8 @@
 //! wrong graphs so. Between two looks MPICH makes progress. A program loses nothing by it: it asks
 //! again, as it must where a message is late.
 //!
-//! A program of its own receives from the sender that it was shown, as MPI demands, and gets what it
-//! was shown. So where `libweft-mpi.so` sees the program's calls, this is done within
+//! A program of its own receives from the sender that it was shown, as MPI demands, and gets what
+//! it was shown. So where `libweft-mpi.so` sees the program's calls, this is done within
 //! `MPI_Dist_graph_create` alone: elsewhere it costs each step of a consensus 0.5 us of 2.5.
 
 use std::ffi::c_void;
