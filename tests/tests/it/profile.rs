@@ -238,31 +238,32 @@ fn an_mpi_program_that_is_interrupted_leaves_its_profile_where_it_was_started() 
     }
 }
 
+/// Also where ranks outnumber processors, and a wait's polls come late.
 #[test]
 fn who_is_waited_for_is_named_by_rank_in_mpi_programs_too() {
-    // On a machine with other things to do a wait falls into pieces, few of which end in a message.
-    const TRIES: usize = 5;
     let _turn = alone();
     let Some(file) = provider(WEFT) else { return };
     for mpi in Mpi::all() {
         let program = mpi.compile("waited", &["waited.c"], env!("CARGO_TARGET_TMPDIR"));
-        let waited = || {
-            let room = Room::new();
-            let option = room.option();
-            let options = ["--provider", file.to_str().expect("text"), &option];
-            let variables = [("XDG_RUNTIME_DIR", room.0.path().to_str().expect("a path"))];
-            let (options, variables) = (&options[..], &variables[..]);
-            Run { weft: WEFT, ranks: 2, lab: None, options, variables }
-                .start(&program, &["1"])
-                .ends_well();
-            let mut waited = all(&all(&room.record(), "ranks")[0], "waited_for").clone();
-            waited.retain(|waited| !waited["rank"].is_null());
-            waited
+        let room = Room::new();
+        let option = room.option();
+        let options = ["--provider", file.to_str().expect("text"), &option];
+        let variables = [("XDG_RUNTIME_DIR", room.0.path().to_str().expect("a path"))];
+        let (options, variables) = (&options[..], &variables[..]);
+        Run { weft: WEFT, ranks: 3, lab: None, options, variables }
+            .start(&program, &["2"])
+            .ends_well();
+        let run = room.record();
+        let waited = [0, 2].map(|rank| all(&all(&run, "ranks")[rank], "waited_for"));
+        let long = |is_by: fn(&Value) -> bool| {
+            let ns = |list: &Vec<Value>| -> u64 {
+                list.iter().filter(|by| is_by(&by["rank"])).filter_map(|by| by["ns"].as_u64()).sum()
+            };
+            waited.iter().filter(|list| ns(list) > 1_000_000_000).count()
         };
-        let found = (0..TRIES).map(|_| waited()).find(|waited| !waited.is_empty());
-        let found = found.unwrap_or_else(|| panic!("{}: rank 0 has waited for no rank", mpi.name));
-        assert!(found.iter().all(|waited| waited["rank"] == 1), "{}: {found:?}", mpi.name);
-        assert!(sum(&found, "ns") > 0, "{}: {found:?}", mpi.name);
+        assert_eq!(long(Value::is_number), 2, "{}: {waited:?}", mpi.name);
+        // The other one may be woken by the first, which has had its word and goes on.
+        assert!(long(|rank| *rank == 1) > 0, "{}: {waited:?}", mpi.name);
     }
 }
 

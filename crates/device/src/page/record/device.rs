@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weft_ring::Board;
 use weft_sys::buf::Buf;
-use weft_sys::clock::now_ns;
+use weft_sys::clock::{now_ns, used_ns};
 use weft_sys::mem::{Mapping, ReadOnly};
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
@@ -218,7 +218,7 @@ impl Device for Recorded {
             return found;
         }
         if !found {
-            let over = self.waits.in_vain(now_ns, weft_sys::clock::now_ns);
+            let over = self.waits.in_vain(now_ns, weft_sys::clock::now_ns, used_ns);
             self.keep(over);
         } else if self.waits.is_on() || !self.operations.is_empty() {
             self.has_found();
@@ -231,7 +231,7 @@ impl Device for Recorded {
 
     fn arm(&mut self, wake: Wake) -> bool {
         if self.attention.as_ref().is_some_and(|attention| !attention.is_tended()) {
-            self.waits.sleep(now_ns());
+            self.waits.sleep(now_ns(), used_ns);
         }
         self.inner.arm(wake)
     }

@@ -1,12 +1,15 @@
 //! Which polls in vain are a wait.
 
+use std::mem::replace;
+
 use super::{By, Wait};
 
 /// So few polls in vain are no wait: to look at the clock for each would cost more than they do.
 const LEAST: u32 = 16;
 
 /// Polls with a gap between them have other work between them, unless the process slept in a call
-/// of Weft's, or had given its processor away: then it had polled densely before.
+/// of Weft's, or somebody else had its processor: then it had polled densely before, or has used
+/// less of the processor than all the time of its polls and half of the gap.
 const GAP_NS: u64 = 50_000;
 const DENSE_POLLS: u32 = 64;
 const DENSE_NS: u64 = 5_000;
@@ -23,6 +26,10 @@ pub(super) struct Waits {
     is_on: bool,
     from_ns: u64,
     last_ns: u64,
+    /// How much of a processor the thread had used when it began or after the last gap, and when
+    /// that was.
+    used_ns: u64,
+    looked_ns: u64,
     /// The process has slept, or given its processor away, since the last poll.
     away: bool,
     /// See [`CROWDED`].
@@ -38,28 +45,32 @@ impl Waits {
         self.is_on
     }
 
-    fn begin(&mut self, now_ns: u64) {
+    fn begin(&mut self, now_ns: u64, used_ns: u64) {
         (self.is_on, self.from_ns, self.last_ns) = (true, now_ns, now_ns);
+        (self.used_ns, self.looked_ns) = (used_ns, now_ns);
     }
 
-    /// One more poll in vain, at a time that may be a little old; gives waits that are over.
+    /// One more poll in vain, at a time that may be a little old; gives waits that are over. `used`
+    /// tells how much of a processor the thread has used, by a system call.
     #[inline]
     pub(super) fn in_vain(
         &mut self,
         now_ns: u64,
         clock: impl FnOnce() -> u64,
+        used: impl FnOnce() -> u64,
     ) -> [Option<Wait>; 2] {
         self.vain = self.vain.saturating_add(1);
         if !self.is_on {
             if self.vain < LEAST && self.crowded == 0 {
                 return [None, None];
             }
-            self.begin(clock());
+            self.begin(clock(), used());
             return [self.over.take(), None];
         }
         let over = self.over.take();
         let away = std::mem::take(&mut self.away);
-        if now_ns > self.last_ns + GAP_NS && !away && !self.is_dense() {
+        let gap_ns = now_ns.saturating_sub(self.last_ns);
+        if gap_ns > GAP_NS && !away && !self.is_dense() && self.has_worked(now_ns, used()) {
             return [over, self.leave()];
         }
         self.last_ns = self.last_ns.max(now_ns);
@@ -71,10 +82,17 @@ impl Waits {
         self.vain >= DENSE_POLLS && self.last_ns - self.from_ns <= polls * DENSE_NS
     }
 
+    /// Whether the thread has used its processor since the last poll.
+    fn has_worked(&mut self, now_ns: u64, used_ns: u64) -> bool {
+        let polls_ns = self.last_ns.saturating_sub(replace(&mut self.looked_ns, now_ns));
+        let used_since_ns = used_ns.saturating_sub(replace(&mut self.used_ns, used_ns));
+        used_since_ns > polls_ns + (now_ns - self.last_ns) / 2
+    }
+
     /// The process goes to sleep for what may come.
-    pub(super) fn sleep(&mut self, now_ns: u64) {
+    pub(super) fn sleep(&mut self, now_ns: u64, used: impl FnOnce() -> u64) {
         if !self.is_on {
-            self.begin(now_ns);
+            self.begin(now_ns, used());
         }
         self.away = true;
     }
@@ -104,8 +122,10 @@ impl Waits {
     /// What was found last is nothing that the program waited for: if it waited, it still does.
     pub(super) fn go_on(&mut self) {
         if let Some(wait) = self.over.take() {
-            self.begin(wait.from_ns);
+            let looked_ns = self.looked_ns;
+            self.begin(wait.from_ns, self.used_ns);
             (self.vain, self.last_ns) = (DENSE_POLLS, wait.until_ns);
+            self.looked_ns = looked_ns;
         }
     }
 
@@ -143,7 +163,7 @@ mod tests {
         for _ in 0..times {
             *now += each_ns;
             let at = *now;
-            over.extend(waits.in_vain(at, || at).into_iter().flatten());
+            over.extend(waits.in_vain(at, || at, || at).into_iter().flatten());
         }
         over
     }
@@ -200,8 +220,22 @@ mod tests {
         assert_eq!(polls(&mut waits, &mut now, 1, 10_000_000), [], "it polled densely");
         waits.work();
         polls(&mut waits, &mut now, 20, 100);
-        waits.sleep(now);
+        waits.sleep(now, || now);
         assert_eq!(polls(&mut waits, &mut now, 1, 500_000_000), [], "it slept");
         assert_eq!(polls(&mut waits, &mut now, 1, 1_000_000).len(), 1, "it did something else");
+    }
+
+    #[test]
+    fn a_processor_that_was_another_s_ends_no_wait() {
+        let (mut waits, mut now) = (Waits::default(), 1_000_000);
+        polls(&mut waits, &mut now, 20, 100);
+        let used = now;
+        for turn in 1..=10 {
+            now += 3_000_000;
+            assert_eq!(waits.in_vain(now, || now, || used + 200 * turn), [None, None]);
+        }
+        now += 3_000_000;
+        let [_, over] = waits.in_vain(now, || now, || used + 2_000_000);
+        assert_eq!(over.map(|wait| wait.until_ns), Some(now - 3_000_000), "it computed");
     }
 }
