@@ -16,7 +16,7 @@ demo: ## build, then kernels of MPI programs on two virtual nodes: on Weft besid
 	cargo build --release -p weft-cli -p weft-ofi -p weft-mpi -p weft-calls
 	@scripts/demo.sh
 
-test: ## format, lints, all tests, models, documentation: some 11 minutes on 2 cores
+test: ## format, lints, all tests, models, documentation: 20 to 40 minutes on 2 cores
 	@scripts/setup.sh test mpi
 	@scripts/test.sh
 
