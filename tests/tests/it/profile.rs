@@ -255,15 +255,12 @@ fn who_is_waited_for_is_named_by_rank_in_mpi_programs_too() {
             .ends_well();
         let run = room.record();
         let waited = [0, 2].map(|rank| all(&all(&run, "ranks")[rank], "waited_for"));
-        let long = |is_by: fn(&Value) -> bool| {
-            let ns = |list: &Vec<Value>| -> u64 {
-                list.iter().filter(|by| is_by(&by["rank"])).filter_map(|by| by["ns"].as_u64()).sum()
-            };
-            waited.iter().filter(|list| ns(list) > 1_000_000_000).count()
+        let by_word = |list: &&&Vec<Value>| {
+            let first = list.iter().find(|waited| waited["rank"] == 1);
+            first.and_then(|waited| waited["ns"].as_u64()).is_some_and(|ns| ns > 1_000_000_000)
         };
-        assert_eq!(long(Value::is_number), 2, "{}: {waited:?}", mpi.name);
-        // The other one may be woken by the first, which has had its word and goes on.
-        assert!(long(|rank| *rank == 1) > 0, "{}: {waited:?}", mpi.name);
+        // One of them may be woken by the other, which has had its word and goes on.
+        assert!(waited.iter().filter(by_word).count() > 0, "{}: {waited:?}", mpi.name);
     }
 }
 
