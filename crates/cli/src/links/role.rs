@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use weft_proto::rail::losses::{SHARE, is_too_much};
-use weft_proto::rail::{DISTANT, DISTANT_NS, WORTH_SHARE, distant_beyond, further_us, is_worth};
+use weft_proto::rail::{
+    DISTANT, DISTANT_NS, WORTH_SHARE, carried, distant_beyond, further_us, is_worth,
+};
 
 use super::item::{LinkItem, RowItem};
 use super::view::{View, rate, us};
@@ -117,7 +119,7 @@ fn roles(pair: &[Candidate<'_>]) -> Vec<(usize, Role)> {
         let seen = pair.iter().filter(|other| other.wire() == c.wire()).filter_map(|c| c.mb_s);
         let fastest = seen.max_by(f64::total_cmp).map(|mb_s| (mb_s * 1e6) as u64);
         let said = rank(c).0;
-        fastest.map_or(said, |mb_s| if mb_s / 2 >= said { mb_s } else { said.min(mb_s) })
+        fastest.map_or(said, |measured| carried(said, measured))
     };
     let best = sound.iter().map(|c| speed(c)).max().unwrap_or(0);
     let first = |wire: &str| sound.iter().filter(|c| c.wire() == wire).max_by_key(|c| rank(c));

@@ -124,10 +124,8 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let others: Vec<String> = remotes.iter().map(|remote| remote.host().to_string()).collect();
     let mut outcome = Outcome { size: args.ranks, ..Outcome::default() };
     let job = Job { team, remotes, places, hosts, board, printer, policy, signals };
-    let mut status = Ok(job.run(&mut outcome)?);
-    if let (Some(profile), Ok(code)) = (profile, &status) {
-        status = profile.finish(*code, &outcome, &others);
-    }
+    let code = job.run(&mut outcome)?;
+    let status = profile.map_or(Ok(code), |profile| profile.finish(code, &outcome, &others));
     if let Some(lab) = lab.filter(|l| l.record().owner == Some(std::process::id())) {
         lab.down()?;
     }

@@ -187,6 +187,7 @@ mod tests {
         let frames = parse_frames(text);
         assert_eq!((frames.get("eth1"), frames.get("lo")), (Some(&10), Some(&6)));
     }
+
     #[test]
     fn each_card_is_followed_by_what_comes_and_what_the_machine_does() {
         let all = ["busy", "quiet"].map(|name| (name.to_string(), Controller::new(250), 0));

@@ -34,11 +34,16 @@ impl Drop for Plot {
 
 /// A quick comparison of Weft and sockets over a cable, one short round; none without a lab.
 fn quick(test: &str, plot: &Plot, more: &[&str]) -> Option<String> {
+    compared(test, plot, &["--only", "weft ether,tcp sockets"], more)
+}
+
+/// A quick comparison of `what`; none without a lab.
+fn compared(test: &str, plot: &Plot, what: &[&str], more: &[&str]) -> Option<String> {
     if !labs_work(test) {
         return None;
     }
     let mut all = vec!["compare", "--quick", "--rounds", "1", "--ms", "10", "--svg", plot.path()];
-    all.extend(["--only", "weft ether,tcp sockets"]);
+    all.extend(what);
     all.extend(more);
     let done = weft(&all);
     assert_eq!(done.status.code(), Some(0), "{}", err(&done));
@@ -130,15 +135,8 @@ fn the_page_has_tables_plots_and_what_the_machine_is() {
 
 /// A quick comparison of plans and sockets over a cable; none without a lab.
 fn quick_halo(plot: &Plot, more: &[&str]) -> Option<String> {
-    if !labs_work("compare-halo") {
-        return None;
-    }
-    let mut all = vec!["compare", "--halo", "--quick", "--rounds", "1", "--ms", "10"];
-    all.extend(["--only", "weft over one,tcp sockets over one", "--svg", plot.path()]);
-    all.extend(more);
-    let done = weft(&all);
-    assert_eq!(done.status.code(), Some(0), "{}", err(&done));
-    Some(out(&done))
+    let what = ["--halo", "--only", "weft over one,tcp sockets over one"];
+    compared("compare-halo", plot, &what, more)
 }
 
 #[test]

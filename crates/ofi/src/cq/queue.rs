@@ -156,12 +156,12 @@ impl Queue {
         if !matches!(inner.items.front(), Some(Item::Failed(_))) {
             return None;
         }
-        let Some(Item::Failed(failure)) = inner.items.pop_front() else { return None };
+        let Some(Item::Failed(mut failure)) = inner.items.pop_front() else { return None };
         if inner.texts.len() == TEXTS {
             inner.texts.pop_front();
             inner.texts_gone = inner.texts_gone.wrapping_add(1) & i32::MAX >> 2;
         }
-        inner.texts.push_back(failure.text.clone());
+        inner.texts.push_back(std::mem::take(&mut failure.text));
         let number = FIRST_TEXT + inner.texts_gone + inner.texts.len() as i32 - 1;
         Some((failure, number))
     }

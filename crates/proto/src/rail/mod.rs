@@ -46,6 +46,15 @@ pub fn further_us(own: u64, nearest: u64) -> u16 {
     if is_clear { u16::try_from((own - nearest) / 2000).unwrap_or(u16::MAX) } else { 0 }
 }
 
+/// A cable carries more than its card says if it carries so many times as much.
+const LIES: u64 = 2;
+
+/// Bytes per second that a cable carries of which so many are said, and so many were measured:
+/// bursts may seem to arrive faster than the wire is; twice as fast is a card that lies.
+pub fn carried(said: u64, measured: u64) -> u64 {
+    if measured / LIES >= said { measured } else { measured.min(said) }
+}
+
 /// Whether a wire of so many bytes per second carries bulk beside the fastest one.
 pub fn is_worth(bandwidth: u64, best: u64) -> bool {
     bandwidth.saturating_mul(WORTH_SHARE) >= best

@@ -6,14 +6,11 @@ use super::losses::Losses;
 use super::mtu::MtuSearch;
 use super::rest::Rest;
 use super::trial::Trial;
-use super::{Link, RESTING};
+use super::{Link, RESTING, carried};
 use crate::cc::Congestion;
 use crate::config::Config;
 use crate::reliable::Sender;
 use crate::time::Instant;
-
-/// A cable carries more than its card says if it carries so many times as much.
-const LIES: u64 = 2;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -200,9 +197,7 @@ impl Path {
     /// Bytes per second: what was measured, or as long as that is not known, what its link says.
     pub fn rate(&self, links: &[Link]) -> u64 {
         let (said, work) = links[self.link.index()].bandwidth(self.passes());
-        // Bursts may seem to arrive faster than the wire is; twice as fast is a card that lies.
-        let most = |rate: u64| if rate / LIES >= said { work } else { said };
-        self.cc.rate().map_or(said, |rate| rate.min(most(rate))).max(1)
+        self.cc.rate().map_or(said, |rate| carried(said, rate).min(work)).max(1)
     }
 
     /// Whether anything tells how fast its wire is.

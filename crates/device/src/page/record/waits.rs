@@ -122,10 +122,8 @@ impl Waits {
     /// What was found last is nothing that the program waited for: if it waited, it still does.
     pub(super) fn go_on(&mut self) {
         if let Some(wait) = self.over.take() {
-            let looked_ns = self.looked_ns;
-            self.begin(wait.from_ns, self.used_ns);
-            (self.vain, self.last_ns) = (DENSE_POLLS, wait.until_ns);
-            self.looked_ns = looked_ns;
+            (self.is_on, self.vain) = (true, DENSE_POLLS);
+            (self.from_ns, self.last_ns) = (wait.from_ns, wait.until_ns);
         }
     }
 
