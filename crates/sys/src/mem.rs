@@ -78,6 +78,14 @@ impl Mapping {
             .map_err(io::Error::from)
     }
 
+    /// Has the kernel give it all its pages now, which costs a quarter of a microsecond each, and
+    /// not one after the other when they are first touched, which costs two. Where it cannot
+    /// (before Linux 5.14, or for want of memory) they come later, as ever.
+    pub fn populate(&self) {
+        // SAFETY: the range is mapped by `self`; no byte changes.
+        let _ = unsafe { madvise(self.ptr.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite) };
+    }
+
     /// As [`Mapping::new`], all of `fd`, which may have at most `most` bytes.
     ///
     /// # Errors

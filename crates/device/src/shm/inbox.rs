@@ -133,6 +133,7 @@ pub(super) struct Inbox {
     pub(super) ring: Consumer,
     turn: Memory,
     blocks: Memory,
+    pub(super) mapping: Arc<Mapping>,
     pub(super) fd: OwnedFd,
 }
 
@@ -144,7 +145,8 @@ impl Inbox {
         let fd = fd.map_err(|e| Error::system("making shared memory", &e))?;
         let parts = Parts::map(fd.as_fd(), geometry).map_err(|e| failed(&e))?;
         let ring = Consumer::new(parts.ring, geometry).map_err(|e| failed(&e))?;
-        Ok(Inbox { shared: parts.shared, ring, turn: parts.turn, blocks: parts.blocks, fd })
+        let Parts { shared, turn, blocks, mapping, .. } = parts;
+        Ok(Inbox { shared, ring, turn, blocks, mapping, fd })
     }
 }
 
@@ -160,6 +162,7 @@ pub(super) struct Outbox {
     pub(super) ring: Producer,
     turn: Memory,
     blocks: Memory,
+    pub(super) mapping: Arc<Mapping>,
 }
 
 impl Outbox {
@@ -167,7 +170,8 @@ impl Outbox {
     pub(super) fn attach(fd: BorrowedFd<'_>, geometry: Geometry) -> Result<Outbox, String> {
         let parts = Parts::map(fd, geometry)?;
         let ring = Producer::new(parts.ring, geometry).map_err(|e| e.to_string())?;
-        Ok(Outbox { shared: parts.shared, ring, turn: parts.turn, blocks: parts.blocks })
+        let Parts { shared, turn, blocks, mapping, .. } = parts;
+        Ok(Outbox { shared, ring, turn, blocks, mapping })
     }
 }
 
@@ -229,6 +233,7 @@ pub(super) struct Parts {
     turn: Memory,
     blocks: Memory,
     ring: Memory,
+    mapping: Arc<Mapping>,
 }
 
 impl Parts {
@@ -239,11 +244,13 @@ impl Parts {
 
     fn map(fd: BorrowedFd<'_>, geometry: Geometry) -> Result<Parts, String> {
         let mapping = Mapping::new(fd, Parts::len(geometry)).map_err(|e| e.to_string())?;
+        let mapping = Arc::new(mapping);
         let parts = || -> Result<Parts, RingError> {
-            let whole = Memory::new(Arc::new(mapping))?;
+            let whole = Memory::new(mapping.clone())?;
             let (shared, turn) = (Shared(whole.part(0, HEADER)?), whole.part(TURN, LINE)?);
             let blocks = whole.part(HEADER, RING - HEADER)?;
-            Ok(Parts { shared, turn, blocks, ring: whole.part(RING, geometry.size())? })
+            let ring = whole.part(RING, geometry.size())?;
+            Ok(Parts { shared, turn, blocks, ring, mapping: mapping.clone() })
         };
         parts().map_err(|e| e.to_string())
     }

@@ -69,6 +69,28 @@ fn all_sizes_arrive_through_the_smallest_ring() {
     all_sizes(ShmOptions::for_peers(64).cma(false));
 }
 
+/// Pages that the kernel has given this thread one by one.
+fn page_faults() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let after_name = stat.rsplit_once(") ").unwrap().1;
+    after_name.split(' ').nth(7).unwrap().parse().unwrap()
+}
+
+#[test]
+fn no_page_is_awaited_between_messages() {
+    let (mut a, mut b) = pair(options());
+    let bytes = pattern(1, 1320);
+    let exchange = |a: &mut End, b: &mut End| {
+        a.sends(b, 1, tag(1), &bytes);
+        assert!(b.hears(a) == Said::Message(PeerId(0), tag(1), bytes.clone()));
+    };
+    (0..16).for_each(|_| exchange(&mut a, &mut b));
+    let before = page_faults();
+    (0..160).for_each(|_| exchange(&mut a, &mut b));
+    let new = page_faults() - before;
+    assert!(new < 160 * 1320 / 4096 / 2, "{new} pages");
+}
+
 /// Each end sends two messages before it reads the other's, and holds the last one that it has read
 /// while it sends.
 #[test]
