@@ -12,6 +12,7 @@
 //! the core: where all are, the next one is tried after a time that is long to that, so that such a
 //! neighbour gains next to nothing.
 
+use weft_ring::ticks;
 use weft_sys::clock::now_ns;
 
 use crate::attention::Attention;
@@ -33,10 +34,8 @@ const LONG_YIELDS: u32 = 4;
 const LONG_TIMES: u64 = 16;
 const GAP_LONG_NS: u64 = 100_000_000;
 
-/// Sends that follow each other within so long are a burst, in which the clock is looked at with
-/// one of eight.
-const BURST_NS: u64 = 10_000;
-const BURST_SENDS: u8 = 7;
+/// The clock is looked at no more often than this, by a counter that costs less.
+const LOOK_NS: u64 = 10_000;
 
 /// How long a yield after a send is from the last one.
 #[derive(Debug, Default)]
@@ -64,9 +63,11 @@ impl Gap {
 /// When an endpoint's sends are followed by a yield.
 #[derive(Debug, Default)]
 pub struct Courtesy {
-    /// Sends without a look at the clock that are left.
-    unlooked: u8,
+    /// The last look at the clock, by itself and by the counter.
     looked_ns: u64,
+    looked_ticks: u64,
+    /// How far the counter goes from one look to the next, as far as is known.
+    look_ticks: u64,
 }
 
 impl Courtesy {
@@ -74,17 +75,22 @@ impl Courtesy {
     /// back ([`Station::let_others_run`](crate::station::Station::let_others_run)).
     #[inline]
     pub fn sent(&mut self, attention: &Attention) -> bool {
-        if self.unlooked > 0 {
-            self.unlooked -= 1;
-            return false;
-        }
-        self.look(now_ns(), attention)
+        let ticks = ticks();
+        ticks.wrapping_sub(self.looked_ticks) >= self.look_ticks
+            && self.look(now_ns(), ticks, attention)
     }
 
-    fn look(&mut self, now_ns: u64, attention: &Attention) -> bool {
+    fn look(&mut self, now_ns: u64, ticks: u64, attention: &Attention) -> bool {
         let since_ns = now_ns.saturating_sub(self.looked_ns);
-        self.looked_ns = now_ns;
-        self.unlooked = if since_ns < BURST_NS { BURST_SENDS } else { 0 };
+        let since_ticks = ticks.wrapping_sub(self.looked_ticks);
+        if since_ns >= LOOK_NS {
+            // Rounded down: of a counter that stands still, or is slow, each send looks.
+            self.look_ticks = (u128::from(since_ticks) * u128::from(LOOK_NS)
+                / u128::from(since_ns))
+            .try_into()
+            .unwrap_or(0);
+        }
+        (self.looked_ns, self.looked_ticks) = (now_ns, ticks);
         attention.has_kept_core(now_ns)
     }
 }
@@ -120,24 +126,27 @@ mod tests {
     fn a_send_is_followed_by_a_yield_if_the_last_was_long_ago() {
         let (attention, mut courtesy) = (Attention::new().unwrap(), Courtesy::default());
         let start = 1_000_000_000;
-        assert!(courtesy.look(start, &attention));
+        assert!(courtesy.look(start, 0, &attention));
         attention.gave_core(start, 2 * GAP_NS);
-        assert!(!courtesy.look(start + 2 * GAP_NS - 1, &attention));
-        courtesy.unlooked = 0;
-        assert!(courtesy.look(start + 2 * GAP_NS, &attention));
+        assert!(!courtesy.look(start + 2 * GAP_NS - 1, 0, &attention));
+        assert!(courtesy.look(start + 2 * GAP_NS, 0, &attention));
     }
 
     #[test]
-    fn in_a_burst_few_sends_look_at_the_clock() {
+    fn the_clock_is_looked_at_by_time_however_many_were_sent_before() {
         let (attention, mut courtesy) = (Attention::new().unwrap(), Courtesy::default());
-        courtesy.look(1_000_000, &attention);
-        assert_eq!(courtesy.unlooked, 0);
-        courtesy.look(1_000_000 + BURST_NS - 1, &attention);
-        for left in (0..BURST_SENDS).rev() {
-            assert!(!courtesy.sent(&attention));
-            assert_eq!(courtesy.unlooked, left);
-        }
-        courtesy.look(2_000_000, &attention);
-        assert_eq!(courtesy.unlooked, 0);
+        courtesy.look(1_000_000, 50_000, &attention);
+        courtesy.look(1_000_000 + 2 * LOOK_NS, 50_000 + 60_000, &attention);
+        assert_eq!(courtesy.look_ticks, 30_000);
+        // Sent in quick succession, and looked at nevertheless: that is too short to learn from.
+        courtesy.look(1_000_000 + 2 * LOOK_NS + 100, 110_900, &attention);
+        assert_eq!(courtesy.look_ticks, 30_000);
+        let before = courtesy.looked_ns;
+        courtesy.sent(&attention);
+        assert!(courtesy.looked_ns > before);
+        let mut slow = Courtesy::default();
+        slow.look(1_000_000, 7, &attention);
+        slow.look(2_000_000, 7, &attention);
+        assert_eq!(slow.look_ticks, 0, "of a counter that stands still");
     }
 }
