@@ -99,6 +99,16 @@ role() {
     cat "$said"
     [ "$(grep -oE 'rank [01] ended well' "$said" | sort -u | wc -l)" -eq "$ends" ]
 }
+# What pages show, as it stands there, by two ranks.
+shown() {
+    local places place lab
+    places=$(in_venv plain python tests/python/pages.py) || return 1
+    for place in $places; do
+        for lab in '' '--lab nodes=2'; do
+            in_venv plain weft run -n 2 $lab -- python tests/python/pages.py "$place" || return 1
+        done
+    done
+}
 typed() { in_venv plain python -m mypy --strict tests/python/typed.py; }
 
 [ -n "${KEEP_WHEEL:-}" ] || step "wheel" wheel || exit 1
@@ -106,6 +116,7 @@ step "wheel says the right glibc" glibc
 step "environment" environment plain numpy mypy || exit 1
 step "the command" in_venv plain weft --version
 step "types" typed
+step "pages" shown
 step "stub" in_venv plain python tests/python/stub.py
 step "wheel is for every Python and has the libraries" contents
 for n in 1 2 3 4; do

@@ -69,17 +69,24 @@ impl Library {
     /// # Panics
     /// If that fails.
     pub fn compile(&self, program: &str) -> PathBuf {
-        let out = self.folder.join(program);
+        let source = root().join("tests/c").join(program).with_extension("c");
+        self.compile_at(&source, &self.folder.join(program))
+    }
+
+    /// Compiles a program; gives its path.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn compile_at(&self, source: &Path, out: &Path) -> PathBuf {
         // Tests side by side make the same ones: each its own, put in place in one step.
-        let own = self.folder.join(format!("{program}-{:?}", std::thread::current().id()));
+        let own = out.with_extension(format!("{:?}", std::thread::current().id()));
         let mut cc = Command::new("cc");
         cc.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
-        cc.arg(&own).arg(root().join("tests/c").join(program).with_extension("c"));
-        cc.args(self.flags(&["--cflags", "--libs"]));
+        cc.arg(&own).arg(source).args(self.flags(&["--cflags", "--libs"]));
         cc.arg(format!("-Wl,-rpath,{}", self.folder.join("lib").display()));
         done(&mut cc);
-        std::fs::rename(&own, &out).expect("a program");
-        out
+        std::fs::rename(&own, out).expect("a program");
+        out.to_path_buf()
     }
 
     /// Compiles the examples in C by their own makefile; gives their folder.

@@ -8,5 +8,6 @@ pub mod held;
 pub mod job;
 pub mod link_conformance;
 pub mod mpi;
+pub mod pages;
 pub mod program;
 pub mod segment;

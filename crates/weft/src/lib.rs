@@ -4,21 +4,21 @@
 //! opens a [`Context`](context::Context) on a channel and can then send messages to every other
 //! rank:
 //!
-//! ```no_run
+//! ```
 //! use weft::context::{Context, ContextOptions};
 //! use weft::wireup::Job;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut job = Job::from_env()?;
 //! let mut context = Context::open(&mut job, &ContextOptions::from_env()?)?;
-//! if context.rank() == 0 {
-//!     let mut message = context.reserve(1, 5)?;
-//!     message.bytes().copy_from_slice(b"hello");
-//!     message.send_tagged(7);
-//! } else {
-//!     let message = context.recv()?;
-//!     println!("rank {} says {}", message.source(), String::from_utf8_lossy(&message));
-//! }
+//! let next = (context.rank() + 1) % context.size();
+//! let mut message = context.reserve(next, 5)?;
+//! message.bytes().copy_from_slice(b"hello");
+//! message.send_tagged(7);
+//!
+//! let message = context.recv()?;
+//! println!("rank {} says {}", message.source(), String::from_utf8_lossy(&message));
+//! # assert_eq!((&message[..], message.tag()), (&b"hello"[..], 7));
 //! # Ok(())
 //! # }
 //! ```

@@ -25,6 +25,7 @@ mod mpi_programs;
 mod mpi_refused;
 mod mpi_windows;
 mod mpi_yields;
+mod pages;
 mod plugged;
 mod processes;
 mod profile;

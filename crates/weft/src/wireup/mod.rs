@@ -9,7 +9,7 @@
 //! | PMIx | prterun and mpirun of Open MPI, `srun --mpi=pmix` | `PMIX_NAMESPACE` and libpmix |
 //! | none | nobody: the process is a job of one rank | none of the above, and no count of ranks |
 //!
-//! ```no_run
+//! ```
 //! # fn main() -> Result<(), weft::wireup::WireupError> {
 //! let mut job = weft::wireup::Job::from_env()?;
 //! let mine = format!("rank {} is here", job.rank());
