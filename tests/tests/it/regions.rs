@@ -31,6 +31,15 @@ fn a_region_in_the_node_is_used_without_anything_of_its_owner() {
     ranks(None, "2", &["stopped-owner"], "60").ends_well();
 }
 
+/// Within a node it would be no matter: there the owner is not needed.
+#[test]
+fn a_region_is_used_over_the_network_while_its_owner_computes() {
+    let Some(lab) = Cluster::new(WEFT, "nodes=2") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("text");
+    ranks(Some(&lab), "2", &["computing-owner", path], "60").ends_well();
+}
+
 fn outlived(lab: Option<&Cluster>, limit: &str) {
     let mut job = ranks(lab, "2", &["outlive-region"], limit);
     let victim = job.rank(1);

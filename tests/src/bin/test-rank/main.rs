@@ -3,6 +3,7 @@
 
 mod cast;
 mod collect;
+mod computing;
 mod flow;
 mod limits;
 mod loss;
@@ -122,6 +123,10 @@ fn play(role: &str, arguments: &[String]) -> Result<(), Failure> {
         "regions" => regions::regions(&rank, number(0, 10)?),
         "outlive-region" => regions::outlive_region(&rank),
         "stopped-owner" => regions::stopped_owner(&rank),
+        "computing-owner" => {
+            let folder = arguments.first().ok_or("which folder?")?;
+            computing::computing_owner(&rank, folder.as_ref())
+        }
         "compute" => talk::compute(&rank, number(0, 6)?),
         "receive-late" => talk::receive_late(&rank, number(0, 500)?),
         "talk" => talk::talk(&rank, number(0, 3)?),
