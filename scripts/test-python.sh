@@ -138,6 +138,8 @@ for lab in '' '--lab nodes=2'; do
         step "wave $place $n" in_venv plain weft run -n $n $lab -- \
             python examples/python/wave.py 100 100
     done
+    step "waits $place" in_venv plain env WEFT_PEER_LIMIT_S=60 weft run -n 2 $lab -- \
+        python tests/python/waits.py "$place"
     step "ping $place" in_venv plain weft run -n 2 $lab -- python examples/python/native_ping.py \
         100000 100
 done

@@ -1,6 +1,8 @@
-"""The programs in Python that pages for users show, and the package's own page: as they stand there.
+"""The programs in Python that pages for users show, the package's own page included, as they stand
+there.
 
-pages.py lists their places, as docs/python.md:14; weft run -n 2 -- python pages.py PLACE runs one."""
+pages.py lists their places, as docs/python.md:14; weft run -n 2 -- python pages.py PLACE runs one.
+"""
 
 import re
 import sys
