@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use weft_tests::job::{Cluster, Job, KILL, eventually, signal};
@@ -141,4 +142,31 @@ fn processes(folder: &Path) -> Vec<u32> {
     let mut all: Vec<u32> = pids.filter(is_one).collect();
     all.sort_unstable();
     all
+}
+
+/// What a command writes on a terminal, which the program `script` makes for it.
+fn on_a_terminal(command: &str) -> String {
+    let mut script = Command::new("script");
+    script.args(["-qec", command, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::null());
+    let output = script.output().expect("script, of the package bsdutils");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+#[test]
+fn how_far_it_is_is_shown_on_a_terminal_and_written_to_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("errors").to_str().expect("text").to_string();
+    // Enough to be drawn more than once.
+    let alone = format!("{FDTD} --cells {CELLS} --steps 5000");
+    for command in [&alone, &format!("{WEFT} run -n 2 -- {alone}")] {
+        let said = on_a_terminal(command);
+        assert!(said.contains("/5000 steps"), "{said}");
+        assert!(said.contains("at the worst point"), "{said}");
+        // The bar is on standard error, the result on standard output.
+        let said = on_a_terminal(&format!("{command} 2>{file}"));
+        assert!(said.contains("at the worst point") && !said.contains("/5000"), "{said}");
+        assert_eq!(std::fs::read_to_string(&file).expect("errors"), "");
+    }
 }

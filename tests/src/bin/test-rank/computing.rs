@@ -20,7 +20,7 @@ const LENGTHS: [usize; 6] = [0, 8, 1000, 5000, 60_000, LARGE - 64];
 const HANDLE: u64 = 1;
 
 /// Rank 1 has a region, and computes until the file `over` is there, which rank 0 makes when all
-/// that it does to the region has been done; by `begun` it tells rank 0 that it has begun. A message
+/// that it does to the region has been done; by `begun` rank 1 tells that it has begun. A message
 /// for either would take a call of the owner's.
 pub fn computing_owner(rank: &Rank, folder: &Path) -> Result<(), Failure> {
     let (begun, over) = (folder.join("begun"), folder.join("over"));
