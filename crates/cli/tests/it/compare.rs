@@ -167,12 +167,38 @@ fn exchanges_of_boundaries_are_set_beside_each_other() {
     assert!(drawn.contains("<svg") && drawn.contains("TCP sockets"), "{drawn}");
 }
 
+/// The cells of a table's row.
+fn cells_of(row: &str) -> Vec<&str> {
+    row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
 #[test]
 fn exchanges_of_boundaries_are_shown_as_tables() {
     let plot = Plot::new("halo-table");
     let Some(text) = quick_halo(&plot, &[]) else { return };
-    for words in ["medians of steps, us", "Weft's wait divided by that of others", "TCP sockets"] {
-        assert!(text.contains(words), "no {words}: {text}");
+    let under = |heading: &str| -> Vec<Vec<&str>> {
+        let all = text.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
+        let rows = all.skip_while(|line| !line.is_empty()).skip(2);
+        rows.take_while(|line| !line.is_empty()).map(cells_of).collect()
+    };
+    let (figures, ratios) = (under("medians of steps, us"), under("Weft's wait divided by that"));
+    let (ours, theirs) = ("weft over one cable", "tcp sockets over one cable");
+    let wait = |device: &str, what: &str| {
+        let mut rows = figures.iter().filter(|row| row[0] == what && row[1] == device);
+        let row = rows.next().unwrap_or_else(|| panic!("no {what} by {device}: {text}"));
+        assert!(rows.next().is_none() && row.len() == 8, "{row:?}");
+        row[7]
+    };
+    let those = ratios.iter().filter(|row| row[2] == "TCP sockets");
+    assert_eq!(those.clone().count(), 4, "{text}");
+    for row in those {
+        let (what, found) = (row[1], (row[0], row[3], row[4], row[5]));
+        let wanted = ("over one cable", "tcp sockets", wait(theirs, what), wait(ours, what));
+        assert_eq!(found, wanted, "{text}");
+        let number = |cell: &str| cell.parse::<f64>().unwrap_or(f64::NAN);
+        let quotient = number(row[5]) / number(row[4]);
+        // Each is rounded to three digits.
+        assert!((number(row[6]) - quotient).abs() <= 0.01 + 0.02 * quotient, "{text}");
     }
     assert!(plot.0.exists());
 }

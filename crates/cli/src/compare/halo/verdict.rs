@@ -216,7 +216,23 @@ mod tests {
         );
         assert_eq!(found[0].against, "openmpi own, packed");
         assert_eq!(pictures(&SITES, &found).len(), 1);
-        assert!(table(&found).text().contains("reached"));
+        let text = table(&found).text();
+        let rows = text.lines().map(|row| row.split("  ").map(str::trim).filter(|c| !c.is_empty()));
+        let rows: Vec<String> = rows.map(|cells| cells.collect::<Vec<_>>().join("|")).collect();
+        let begin = format!("over one cable|{word}");
+        assert_eq!(
+            rows,
+            [
+                "where|what|by|best of them|us|Weft|ratio|wanted".to_string(),
+                format!("{begin}|persistent MPI|openmpi own, packed|100|40.0|0.40|<= 0.50|reached"),
+                format!("{begin}|neighbourhood MPI|openmpi own, neighbour|50.0|40.0|0.80"),
+                format!(
+                    "{begin}|persistent MPI on Weft|openmpi weft, persistent|44.0|40.0|0.91|\
+                     <= 0.83|MISSED"
+                ),
+                format!("{begin}|TCP sockets|tcp sockets|80.0|40.0|0.50"),
+            ]
+        );
     }
 
     #[test]
