@@ -76,6 +76,18 @@ fn nothing_is_unfinished() {
 }
 
 #[test]
+fn examples_are_run() {
+    let bad = [
+        ("a.rs", "//! ```no_run\n//! f();\n//! ```"),
+        ("a.rs", "    /// ```rust,ignore\n    /// f();\n    /// ```"),
+        ("a.md", "```no_run\nf();\n```"),
+    ];
+    let good = [("a.rs", "/// ```\n/// no_run();\n/// ```"), ("a.md", "```text\nignore\n```")];
+    canary(rules::examples_run, &bad, &good);
+    every_file(rules::examples_run);
+}
+
+#[test]
 fn unsafe_code_is_in_its_crates_and_says_why() {
     let reasoned = "// SAFETY: nothing is touched.\nunsafe { f() }\n";
     let bad = [

@@ -102,6 +102,17 @@ pub fn nothing_unfinished(file: &File) -> Vec<String> {
     found
 }
 
+/// Examples on pages are run, not only compiled, or not even that.
+pub fn examples_run(file: &File) -> Vec<String> {
+    let fence = |line: &str| {
+        let line = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+        line.starts_with("```") && ["no_run", "ignore"].iter().any(|word| line.contains(word))
+    };
+    let pages = file.has_extension("rs") || file.has_extension("md");
+    let those = file.lines().filter(|(_, line)| pages && fence(line));
+    those.map(|(n, _)| finding(file, n, "an example that is not run")).collect()
+}
+
 /// `unsafe` only in the crates for it, and never without its reason.
 pub fn unsafe_code(file: &File) -> Vec<String> {
     if !file.has_extension("rs") {
