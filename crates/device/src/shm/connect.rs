@@ -457,6 +457,8 @@ impl Shm {
             pid,
             cma,
             writes: true,
+            attentive: true,
+            fed_ns: 0,
             backlog: VecDeque::new(),
             regions: Vec::new(),
             boards: Vec::new(),

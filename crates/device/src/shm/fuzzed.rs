@@ -343,7 +343,7 @@ impl World {
             Step::Item(kind, a, b, c, len) => {
                 if let Some((outbox, _)) = &mut self.outbox {
                     let head = Head(a.get(), b.get(), c.get());
-                    let _ = outbox.ring.push(kind % 12, head, &vec![9; usize::from(len)]);
+                    let _ = outbox.ring.push(kind % 13, head, &vec![9; usize::from(len)]);
                 }
             }
             Step::Lent(kind, block, len) => self.lend(kind, block, len.get()),
@@ -524,7 +524,7 @@ fn a_connection_that_was_given_up_wakes_nobody_though_a_child_has_its_socket() {
     world.meet();
     let line = world.shm.peers[0].line.as_ref().expect("they have met");
     let _childs = line.socket.as_fd().try_clone_to_owned().expect("a copy");
-    world.lie(&Step::Item(11, Number::Small(0), Number::Small(0), Number::Small(0), 1));
+    world.lie(&Step::Item(12, Number::Small(0), Number::Small(0), Number::Small(0), 1));
     world.poll();
     assert!(world.dead, "no Weft sends such an item");
     world.lie(&Step::HangUp);

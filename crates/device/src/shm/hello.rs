@@ -18,7 +18,7 @@ use weft_ring::Geometry;
 use weft_wire::{ADDRESS_LEN, Address, JobKey};
 
 /// The version of the packets, the shared memory and the ring together.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 
 /// The first bytes of every packet.
 const MAGIC: [u8; 4] = *b"weft";

@@ -41,17 +41,22 @@ const WRITTEN: u64 = FAILED - 1;
 
 /// How a message is cut: both ends know it from its length.
 #[derive(Clone, Copy)]
-struct Cut {
-    want: usize,
-    piece: usize,
+pub(super) struct Cut {
+    pub(super) want: usize,
+    pub(super) piece: usize,
 }
 
 impl Cut {
     /// `None`: too short, or so long that the pieces cannot be counted.
     fn of(want: usize) -> Option<Cut> {
         let piece = (want / PIECES).clamp(PIECE_MIN, PIECE_MAX).next_multiple_of(4 << 10);
+        Cut::in_pieces(want, piece).filter(|_| want >= HELP_FROM)
+    }
+
+    /// In pieces of this length; `None` where they cannot be counted.
+    pub(super) fn in_pieces(want: usize, piece: usize) -> Option<Cut> {
         let cut = Cut { want, piece };
-        (want >= HELP_FROM && cut.count() < WRITTEN).then_some(cut)
+        (piece > 0 && cut.count() < WRITTEN).then_some(cut)
     }
 
     fn count(self) -> u64 {
@@ -73,12 +78,12 @@ impl<'a> Pieces<'a> {
     }
 
     /// None is taken yet; the ring makes it visible.
-    fn open(&self, id: OfferId) {
+    pub(super) fn open(&self, id: OfferId) {
         self.0.store(u64::from(id.turn) << 32, Ordering::Relaxed);
     }
 
     /// Takes the next piece, if one is left of this announcement's.
-    fn take(&self, id: OfferId, cut: Cut) -> Option<Range<usize>> {
+    pub(super) fn take(&self, id: OfferId, cut: Cut) -> Option<Range<usize>> {
         let taken = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             let left = word >> 32 == u64::from(id.turn) && count(word) < cut.count();
             left.then(|| word + (1 << TAKEN))
@@ -95,7 +100,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// The receiver lets no more be taken, and learns how many were.
-    fn close(&self) -> u64 {
+    pub(super) fn close(&self) -> u64 {
         count(self.0.fetch_or(u64::from(u16::MAX) << TAKEN, Ordering::AcqRel))
     }
 
@@ -179,10 +184,29 @@ impl Both {
 pub(super) struct Help {
     /// The peer's place in `peers`.
     pub(super) at: usize,
-    id: OfferId,
-    cut: Cut,
-    /// Where it goes, as the receiver counts.
-    into: u64,
+    pub(super) id: OfferId,
+    pub(super) cut: Cut,
+    into: Into,
+}
+
+/// Where the sender puts its pieces.
+#[derive(Clone, Copy)]
+enum Into {
+    /// Into the receiver's memory, from this address on as the receiver counts.
+    Memory(u64),
+    /// Into the ring, where they have this number.
+    Ring(u32),
+}
+
+impl Help {
+    /// Of a receiver that is [fed](super::feed).
+    pub(super) fn feed(at: usize, id: OfferId, cut: Cut, number: u32) -> Help {
+        Help { at, id, cut, into: Into::Ring(number) }
+    }
+
+    pub(super) fn is_feed(&self) -> bool {
+        matches!(self.into, Into::Ring(_))
+    }
 }
 
 /// Asks the sender of a message of `want` bytes for help.
@@ -214,53 +238,56 @@ impl Shm {
             && able
             && self.helps.len() < OFFERS
         {
-            self.helps.push_back(Help { at, id, cut, into });
+            self.helps.push_back(Help { at, id, cut, into: Into::Memory(into) });
         }
     }
 
     /// Copies pieces of messages whose receivers want help, at most about `budget` bytes.
     pub(super) fn go_on_helping(&mut self, mut budget: usize) {
         while budget > 0
-            && let Some(help) = self.helps.front()
+            && let Some(help) = self.helps.pop_front()
         {
-            match self.help(help) {
-                Ok(0) => drop(self.helps.pop_front()),
-                Ok(len) => {
-                    self.count.helped_bytes += len as u64;
-                    budget = budget.saturating_sub(len);
+            let done = match help.into {
+                // One at a time: what the other end feeds meanwhile is taken out in between.
+                Into::Ring(number) => self.feed(&help, number).map(|len| (len, budget)),
+                Into::Memory(addr) => Some(self.write(&help, addr)).map(|len| (len, len)),
+            };
+            match done {
+                Some((0, _)) => {}
+                Some((_, spent)) => {
+                    budget -= spent.min(budget);
+                    self.helps.push_front(help);
                 }
-                Err(error) => {
-                    let peer = &mut self.peers[help.at];
-                    tracing::info!("{}: no help with large messages: {error}", peer.address);
-                    if let Some(line) = &mut peer.line {
-                        line.writes = false;
-                    }
-                    self.helps.pop_front();
-                }
+                None => return self.helps.push_front(help),
             }
         }
     }
 
-    /// Copies one piece and gives its length, 0 when nothing is left.
-    fn help(&self, help: &Help) -> std::io::Result<usize> {
-        let peer = &self.peers[help.at];
-        let (Some(line), Some(offer)) = (&peer.line, peer.offers.get(help.id)) else {
-            return Ok(0);
+    /// Copies one piece into the receiver's memory and gives its length, 0 when nothing is left.
+    fn write(&mut self, help: &Help, addr: u64) -> usize {
+        let peer = &mut self.peers[help.at];
+        let (Some(line), Some(offer)) = (&mut peer.line, peer.offers.get(help.id)) else {
+            return 0;
         };
         let pieces = line.outbox.pieces(help.id);
-        let Some(range) = pieces.take(help.id, help.cut) else { return Ok(0) };
+        let Some(range) = pieces.take(help.id, help.cut) else { return 0 };
         let len = range.len();
-        let done = write(line.pid, &offer.payload, range, help);
+        let done = write(line.pid, &offer.payload, range, (addr, help.cut.want as u64));
         pieces.written(done.is_ok());
-        done.map(|()| len)
+        if let Err(error) = done {
+            tracing::info!("{}: no help with large messages: {error}", peer.address);
+            line.writes = false;
+            return 0;
+        }
+        self.count.helped_bytes += len as u64;
+        len
     }
 }
 
-fn write(pid: u32, from: &Buf, range: Range<usize>, help: &Help) -> std::io::Result<()> {
+fn write(pid: u32, from: &Buf, range: Range<usize>, whole: (u64, u64)) -> std::io::Result<()> {
     let mut at = range.start;
     while at < range.end {
-        let whole = [(help.into, help.cut.want as u64)];
-        match cma::write(pid, &whole, at as u64, from, at, range.end - at)? {
+        match cma::write(pid, &[whole], at as u64, from, at, range.end - at)? {
             0 => return Err(std::io::ErrorKind::WriteZero.into()),
             done => at += done,
         }

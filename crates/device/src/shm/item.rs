@@ -23,6 +23,9 @@ pub(super) const AWAITED: u8 = 9;
 /// The first of such messages that was not told of yet has arrived. A question that follows the
 /// message would not do: who has the message may close before the question is there.
 pub(super) const TAKEN: u8 = 10;
+/// "Put that announced message into the ring, if you have nothing else to do": which; the number of
+/// its pieces and, in the upper half, their length; how many bytes.
+pub(super) const FEED: u8 = 11;
 /// Goodbye: nothing follows.
 pub(super) const BYE: u8 = 6;
 

@@ -27,6 +27,7 @@
 mod bell;
 mod board;
 mod connect;
+mod feed;
 #[cfg(test)]
 mod fuzzed;
 mod hello;
@@ -39,6 +40,7 @@ mod port;
 mod pull;
 mod region;
 mod send;
+mod stream;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -59,7 +61,8 @@ use bell::OwnBell;
 use connect::{Guest, Stranger};
 use help::Help;
 use peer::{Peer, State};
-use pull::{Pull, Stream};
+use pull::Pull;
+use stream::Stream;
 
 pub use port::Port;
 pub use region::{Memory, Regions};
@@ -88,6 +91,7 @@ pub struct ShmOptions {
     /// The ring for each peer that sends to this process.
     geometry: Geometry,
     cma: bool,
+    feeds: Option<bool>,
     announce_from: Option<usize>,
 }
 
@@ -104,12 +108,18 @@ impl ShmOptions {
             _ => (128, 64 << 10),
         };
         let geometry = Geometry::new(slots, data).expect("powers of two within the limits");
-        ShmOptions { geometry, cma: true, announce_from: None }
+        ShmOptions { geometry, cma: true, feeds: None, announce_from: None }
     }
 
     /// Whether cross-memory attach may be used where it works (usually yes).
     pub fn cma(self, cma: bool) -> ShmOptions {
         ShmOptions { cma, ..self }
+    }
+
+    /// Whether senders that have nothing else to do put large messages into the ring in place of
+    /// cross-memory attach; `None`: where it is found to be faster.
+    pub fn feeds(self, feeds: Option<bool>) -> ShmOptions {
+        ShmOptions { feeds, ..self }
     }
 
     /// From how many bytes on a message should be announced; at most [`EAGER_MAX`] + 1.
@@ -207,6 +217,8 @@ pub struct Shm {
     pulls: VecDeque<Pull>,
     /// How fast cross-memory attach has copied long ones.
     attach_pace: Pace,
+    /// Whether they go through the ring instead.
+    feeding: feed::Choice,
     /// See `BOTH_WAYS_PULLS`.
     both_ways: u32,
     /// Pulls whose pieces come through the ring, by number.
@@ -278,6 +290,7 @@ impl Shm {
             current_queued: None,
             pulls: VecDeque::new(),
             attach_pace: Pace::default(),
+            feeding: feed::Choice::default(),
             both_ways: 0,
             asked: Vec::new(),
             streams: VecDeque::new(),

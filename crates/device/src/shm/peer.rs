@@ -134,6 +134,9 @@ pub(super) struct Line {
     pub(super) cma: bool,
     /// Whether it has not failed yet to write there.
     pub(super) writes: bool,
+    /// Whether the peer has fed the last message that it was to, and when the last piece came.
+    pub(super) attentive: bool,
+    pub(super) fed_ns: u64,
     pub(super) backlog: VecDeque<Post>,
     /// The peer's regions that are mapped here, the one used last at the end.
     pub(super) regions: Vec<Mapped>,

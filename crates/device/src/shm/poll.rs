@@ -66,6 +66,8 @@ impl Shm {
 
     /// Prepares for the owner's sleep; whether there is nothing to do.
     pub(super) fn arm_in(&mut self, wake: Wake) -> bool {
+        // Who is about to sleep feeds nobody: else it would stay awake until there is room.
+        self.helps.retain(|help| !help.is_feed());
         let sleep = match wake {
             Wake::Doorbell => Sleep::Futex,
             Wake::Descriptor => Sleep::Descriptor,
@@ -147,7 +149,8 @@ impl Shm {
             }
         }
         let left = self.go_on_pulling();
-        self.go_on_helping(left);
+        // One piece at least: of two that only read, each would wait for nothing from the other.
+        self.go_on_helping(left.max(1));
         self.go_on_streaming();
         self.count_backlogs();
     }
@@ -354,6 +357,7 @@ impl Shm {
             item::DONE => self.on_done(at, item.head),
             item::PULL => self.on_pull(at, item.head),
             item::HELP => self.on_help(at, item.head),
+            item::FEED => self.on_feed(at, item.head),
             item::PIECE => self.on_piece(at, item.head),
             item::BYE => {
                 if let Some(line) = &mut self.peers[at].line {

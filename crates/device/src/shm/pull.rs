@@ -1,13 +1,14 @@
 //! Large messages: how a payload gets from the sender's memory into the receiver's once both are
 //! known. In the order of preference: a plain copy out of the sender's region, which is mapped
-//! here; one copy by cross-memory attach; pieces through the ring, which the sender puts in while
-//! the receiver takes others out. With the first two, the sender may [help](super::help).
+//! here; one copy by cross-memory attach, or pieces that the sender [feeds](super::feed) through
+//! the ring, whichever is faster; such pieces without attach ([`super::stream`]). With plain copies
+//! and attach the sender may [help](super::help).
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weft_ring::{Head, Refused};
+use weft_ring::Head;
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 use weft_sys::cma;
@@ -15,8 +16,9 @@ use weft_sys::mem::ReadOnly;
 use weft_wire::{OpId, PeerId, Ticket};
 
 use super::connect::serve_line;
+use super::feed::{FEED_FROM, Feed};
 use super::help::{self, Both, Next};
-use super::item::{self, Announcement, OfferId};
+use super::item::{Announcement, OfferId};
 use super::peer::{Line, Peer, Post};
 use super::poll::DYING;
 use super::region::Mapped;
@@ -24,7 +26,7 @@ use super::{Queued, Shm};
 use crate::error::Error;
 
 /// Most bytes that are copied in one poll, so that other arrivals do not wait longer than for this.
-const BYTES_PER_POLL: usize = 1 << 20;
+pub(super) const BYTES_PER_POLL: usize = 1 << 20;
 
 /// Longer pieces show how fast they are copied.
 const PACED_MAX: usize = 16 << 10;
@@ -35,15 +37,20 @@ const BOTH_WAYS_PULLS: u32 = 32;
 /// A pull that goes on.
 pub(super) struct Pull {
     /// The peer's place in `peers`.
-    at: usize,
-    op: OpId,
-    announcement: Announcement,
-    into: Buf,
-    want: usize,
+    pub(super) at: usize,
+    pub(super) op: OpId,
+    pub(super) announcement: Announcement,
+    pub(super) into: Buf,
+    pub(super) want: usize,
     /// What is to be copied now; all of it, where nobody helps.
-    now: Range<usize>,
+    pub(super) now: Range<usize>,
     both: Option<Both>,
+    /// Its pieces come through the ring, from a sender that has nothing else to do.
+    pub(super) feed: Option<Feed>,
     way: Way,
+    /// When it was begun, and whether there was one the other way.
+    begun_ns: u64,
+    both_ways: bool,
 }
 
 impl Pull {
@@ -54,16 +61,35 @@ impl Pull {
         }
     }
 
+    /// Who feeds it: the peer's place.
+    fn feeder(&self) -> Option<usize> {
+        self.feed.as_ref().map(|_| self.at)
+    }
+
+    /// A piece could not be copied: has the sender begin none any more. `false`: it does nothing.
+    fn stops_sender(&mut self, line: &Line) -> bool {
+        match (&mut self.both, &mut self.feed) {
+            (Some(both), _) => _ = both.has_left(line),
+            (None, Some(feed)) => feed.end(line),
+            (None, None) => return false,
+        }
+        self.now = 0..0;
+        true
+    }
+
     /// What is left to be copied now, or what else there is to be done.
     fn next(&mut self, line: &Line) -> Next {
         if !self.now.is_empty() {
             return Next::Piece(self.now.clone());
         }
-        let Some(both) = &mut self.both else { return Next::End };
-        let next = both.next(line);
+        let next = match (&mut self.both, &mut self.feed) {
+            (Some(both), _) => both.next(line),
+            (None, Some(feed)) => feed.next(line, now_ns()),
+            (None, None) => return Next::End,
+        };
         match &next {
             Next::Piece(piece) => self.now = piece.clone(),
-            Next::Alone => (self.both, self.now) = (None, 0..self.want),
+            Next::Alone => (self.both, self.feed, self.now) = (None, None, 0..self.want),
             Next::Wait | Next::End => {}
         }
         next
@@ -86,23 +112,6 @@ enum Way {
     Attach,
     /// Through the ring.
     Ring,
-}
-
-/// What is sent through the ring because the peer has asked for it.
-pub(super) struct Stream {
-    at: usize,
-    id: OfferId,
-    /// The receiver's number for it.
-    pull: u64,
-    sent: usize,
-    want: usize,
-}
-
-impl Stream {
-    /// The peer's place in `peers`.
-    pub(super) fn at(&self) -> usize {
-        self.at
-    }
 }
 
 impl Shm {
@@ -137,10 +146,15 @@ impl Shm {
         };
         let want = usize::try_from(announcement.len).map_or(into.len(), |len| len.min(into.len()));
         let way = way(line, &announcement, &self.sockets);
-        let alone = crowded || both_ways || matches!(way, Way::Ring);
-        let both = if alone { None } else { help::ask(line, announcement.id, &into, want) };
-        let now = if both.is_some() { 0..0 } else { 0..want };
-        let pull = Pull { at, op, announcement, into, want, now, both, way };
+        let attach = matches!(way, Way::Attach) && !crowded;
+        let feed = if attach { self.ask_to_be_fed(at, announcement.id, want) } else { None };
+        let alone = crowded || both_ways || feed.is_some() || matches!(way, Way::Ring);
+        let line = self.peers[at].line.as_mut().filter(|_| !alone);
+        let both = line.and_then(|line| help::ask(line, announcement.id, &into, want));
+        let now = if both.is_some() || feed.is_some() { 0..0 } else { 0..want };
+        let begun_ns = now_ns();
+        let pull =
+            Pull { at, op, announcement, into, want, now, both, feed, way, begun_ns, both_ways };
         if want == 0 {
             self.pulled(pull, true);
         } else if matches!(pull.way, Way::Ring) {
@@ -150,28 +164,23 @@ impl Shm {
         }
     }
 
-    /// Asks the sender for pieces through the ring.
-    fn ask(&mut self, pull: Pull) {
-        let (id, want, at) = (pull.announcement.id, pull.want, pull.at);
-        let free = self.asked.iter().position(Option::is_none);
-        let number = free.unwrap_or_else(|| {
-            self.asked.push(None);
-            self.asked.len() - 1
-        });
-        self.asked[number] = Some(pull);
-        if let Some(line) = &mut self.peers[at].line {
-            line.post(Post::pull(id, want, number));
-        }
-    }
-
     /// Goes on with pulls that this process copies; gives how many bytes more might be copied.
     pub(super) fn go_on_pulling(&mut self) -> usize {
         let (mut budget, mut place) = (BYTES_PER_POLL, 0);
+        // Who feeds messages does so one after the other.
+        let mut feeder = None;
         while budget > 0 && place < self.pulls.len() {
+            if feeder.is_some() && feeder == self.pulls[place].feeder() {
+                place += 1;
+                continue;
+            }
             match self.copy(place, budget) {
                 Ok(Step::Copied(done)) => budget = budget.saturating_sub(done.max(1 << 12)),
                 // The next one can be begun.
-                Ok(Step::Waits) => place += 1,
+                Ok(Step::Waits) => {
+                    feeder = self.pulls[place].feeder().or(feeder);
+                    place += 1;
+                }
                 Ok(Step::Ended(well)) => {
                     if let Some(pull) = self.pulls.remove(place) {
                         self.pulled(pull, well);
@@ -213,10 +222,8 @@ impl Shm {
                 (done, &mut self.count.attach_bytes)
             }
         };
-        if let (Ok(0) | Err(_), Some(both)) = (&copied, &mut pull.both) {
+        if matches!(copied, Ok(0) | Err(_)) && pull.stops_sender(line) {
             // What the sender has begun ends first; then all is tried alone.
-            pull.now = 0..0;
-            both.has_left(line);
             return Ok(Step::Waits);
         }
         let done = copied?;
@@ -225,7 +232,8 @@ impl Shm {
         }
         *count += done as u64;
         pull.now.start += done;
-        Ok(Step::Copied(done))
+        // What the sender feeds meanwhile is taken out between two pieces.
+        Ok(Step::Copied(if pull.feed.is_some() { BYTES_PER_POLL } else { done }))
     }
 
     /// Cross-memory attach has failed. A bad address fails the message; a process that has ended
@@ -245,6 +253,9 @@ impl Shm {
 
     /// A pull has ended; the sender is told.
     fn pulled(&mut self, pull: Pull, well: bool) {
+        if well && matches!(pull.way, Way::Attach) {
+            self.learn(&pull);
+        }
         let peer = &mut self.peers[pull.at];
         if let Some(line) = &mut peer.line {
             line.post(Post::done(pull.announcement.id, well));
@@ -259,6 +270,17 @@ impl Shm {
         self.queued.push_back(event);
     }
 
+    /// Learns from a large message how fast those go.
+    fn learn(&mut self, pull: &Pull) {
+        let (fed, all) = pull.feed.as_ref().map_or((false, false), Feed::was_fed);
+        if let (Some(_), Some(line)) = (&pull.feed, &mut self.peers[pull.at].line) {
+            line.attentive = fed;
+        }
+        if pull.want >= FEED_FROM && !pull.both_ways && (pull.feed.is_none() || all) {
+            self.feeding.ended(all, pull.want, pull.begun_ns);
+        }
+    }
+
     /// The receiver has pulled one of our messages.
     pub(super) fn on_done(&mut self, at: usize, head: Head) {
         let peer = &mut self.peers[at];
@@ -270,64 +292,6 @@ impl Shm {
             Queued::Failed(offer.op, peer.dead("it could not read the message's memory"))
         };
         self.queued.push_back(event);
-    }
-
-    /// The receiver wants one of our messages in pieces.
-    pub(super) fn on_pull(&mut self, at: usize, head: Head) {
-        let id = OfferId::unpack(head.0);
-        let Some(offer) = self.peers[at].offers.get(id) else { return };
-        let twice = self.streams.iter().any(|s| s.at == at && s.id == id);
-        let want = usize::try_from(head.1).unwrap_or(usize::MAX);
-        if !twice && want > 0 && want <= offer.payload.len() {
-            self.streams.push_back(Stream { at, id, pull: head.2, sent: 0, want });
-        }
-    }
-
-    /// Puts pieces into the rings where there is room. Gives whether anything was put.
-    pub(super) fn go_on_streaming(&mut self) {
-        let mut budget = BYTES_PER_POLL;
-        for _ in 0..self.streams.len() {
-            let Some(mut stream) = self.streams.pop_front() else { return };
-            let peer = &mut self.peers[stream.at];
-            let (Some(offer), Some(line)) = (peer.offers.get(stream.id), &mut peer.line) else {
-                continue;
-            };
-            let full = !put_pieces(&mut stream, &offer.payload, line, &mut budget);
-            self.count.woken += u64::from(line.ring());
-            if stream.sent == stream.want {
-                if let Some(offer) = peer.offers.remove(stream.id) {
-                    self.queued.push_back(Queued::Done(offer.op));
-                }
-                continue;
-            }
-            self.streams.push_back(stream);
-            if !full && budget == 0 {
-                return;
-            }
-        }
-    }
-
-    /// A piece of a message has come.
-    pub(super) fn on_piece(&mut self, at: usize, head: Head) {
-        let number = usize::try_from(head.0).unwrap_or(usize::MAX);
-        let Some(slot) = self.asked.get_mut(number) else { return };
-        let (Some(pull), Some(line)) = (slot.as_mut(), &self.peers[at].line) else { return };
-        let bytes = line.ends.payload();
-        // A peer that sends other pieces than it was asked for spoils its own message.
-        let done = pull.now.start;
-        if pull.at != at || head.1 != done as u64 || bytes.len() > pull.now.len() {
-            return;
-        }
-        pull.into.write(done, bytes);
-        pull.now.start += bytes.len();
-        self.count.ring_bytes += bytes.len() as u64;
-        if pull.now.is_empty()
-            && let Some(pull) = slot.take()
-        {
-            self.count.pulled += 1;
-            self.count.pulled_bytes += pull.want as u64;
-            self.queued.push_back(Queued::Done(pull.op));
-        }
     }
 
     /// Ends every pull and stream with a peer that is gone.
@@ -352,7 +316,7 @@ impl Shm {
                 fail(&pull);
             }
         }
-        self.streams.retain(|stream| stream.at != at);
+        self.streams.retain(|stream| stream.at() != at);
     }
 }
 
@@ -413,24 +377,4 @@ fn way(line: &mut Line, a: &Announcement, sockets: &weft_sys::epoll::Epoll) -> W
         }
     }
     if line.cma && a.named { Way::Attach } else { Way::Ring }
-}
-
-/// Puts pieces into the ring until it is full (`false`) or the budget is spent.
-fn put_pieces(stream: &mut Stream, from: &Buf, line: &mut Line, budget: &mut usize) -> bool {
-    let longest = line.ends.max_len() / 2;
-    while stream.sent < stream.want && *budget > 0 {
-        let len = (stream.want - stream.sent).min(longest);
-        match line.ends.reserve(len) {
-            Ok(_) => line.fill(|copier, space| _ = copier.read(from, stream.sent, space)),
-            Err(Refused::Corrupt(error)) => {
-                line.end(&error.to_string());
-                return false;
-            }
-            Err(Refused::Full | Refused::TooLong) => return false,
-        }
-        line.ends.commit(item::PIECE, Head(stream.pull, stream.sent as u64, 0));
-        stream.sent += len;
-        *budget = budget.saturating_sub(len);
-    }
-    true
 }

@@ -56,6 +56,16 @@ fn all_sizes(options: ShmOptions) {
 
 #[test]
 fn all_sizes_arrive_by_cross_memory_attach() {
+    all_sizes(options().feeds(Some(false)));
+}
+
+#[test]
+fn all_sizes_arrive_through_the_ring_from_a_sender_that_has_nothing_else_to_do() {
+    all_sizes(options().feeds(Some(true)));
+}
+
+#[test]
+fn all_sizes_arrive_by_the_way_that_is_found_to_be_faster() {
     all_sizes(options());
 }
 
@@ -216,7 +226,7 @@ fn both_ends_copy_a_large_message() {
     if !both_copy() {
         return;
     }
-    let (mut a, mut b) = pair(options());
+    let (mut a, mut b) = pair(options().feeds(Some(false)));
     let len = (24 << 20) + 4097;
     let bytes = pattern(3, len);
     for round in 1..=3 {
@@ -235,7 +245,46 @@ fn both_ends_copy_a_large_message() {
 
 #[test]
 fn both_ways_at_once_each_copies_its_own_message() {
-    let (mut a, mut b) = pair(options());
+    let (a, b) = both_ways(options().feeds(Some(false)));
+    assert_eq!(a.counter("shm.helped_bytes") + b.counter("shm.helped_bytes"), 0);
+}
+
+#[test]
+fn both_ways_at_once_each_feeds_the_other() {
+    if !both_copy() {
+        return;
+    }
+    let (a, b) = both_ways(options().feeds(Some(true)));
+    assert!(a.counter("shm.ring_bytes") > 0 && b.counter("shm.ring_bytes") > 0);
+}
+
+#[test]
+fn a_sender_that_does_something_else_is_not_waited_for() {
+    if !both_copy() {
+        return;
+    }
+    let (mut a, mut b) = pair(options().feeds(Some(true)));
+    let len = (1 << 20) + 1;
+    for round in 1..=3u64 {
+        let into = Buf::from_vec(vec![0; len]);
+        a.announces(1, tag(1), &Buf::from_vec(pattern(round, len)), 100);
+        let Said::Announced(peer, _, _, ticket) = b.hears(&mut a) else { panic!() };
+        b.shm.pull(peer, ticket, into.clone(), OpId(200));
+        // It feeds a piece, having seen that it is to, or nothing at all.
+        if round == 2 {
+            (0..2).for_each(|_| assert_eq!(a.poll(), None));
+        }
+        assert_eq!(patiently(|| b.poll()), Said::Done(OpId(200)));
+        assert!(into.into_vec() == Some(pattern(round, len)));
+        assert_eq!(patiently(|| a.poll()), Said::Done(OpId(100)));
+        let fed = b.counter("shm.ring_bytes");
+        assert!((fed > 0) == (round > 1) && fed < len as u64, "{round}: {fed} bytes fed");
+    }
+}
+
+/// Some large messages each way at once.
+fn both_ways(options: ShmOptions) -> (End, End) {
+    let (mut a, mut b) = pair(options);
     let len = (1 << 20) + 5;
     for round in 1..=3 {
         let (at_a, at_b) = (Buf::from_vec(vec![0; len]), Buf::from_vec(vec![0; len]));
@@ -258,14 +307,14 @@ fn both_ways_at_once_each_copies_its_own_message() {
         assert!(at_a.into_vec() == Some(pattern(round + 9, len)));
         assert!(at_b.into_vec() == Some(pattern(round, len)));
     }
-    assert_eq!(a.counter("shm.helped_bytes") + b.counter("shm.helped_bytes"), 0);
+    (a, b)
 }
 
 #[test]
 fn where_the_sender_may_not_write_the_receiver_copies_alone() {
     // The filter holds for the thread that asks for it, so it goes with this one.
     let thread = std::thread::spawn(|| {
-        let (mut a, mut b) = pair(options());
+        let (mut a, mut b) = pair(options().feeds(Some(false)));
         if let Err(error) = seccomp::refuse(&[seccomp::PROCESS_VM_WRITEV]) {
             return eprintln!("SKIPPED: no seccomp filters here: {error}");
         }
@@ -288,7 +337,7 @@ fn nobody_writes_memory_that_its_owner_has_back() {
     }
     let len = 32 << 20;
     for round in 0..30 {
-        let (mut a, mut b) = pair(options());
+        let (mut a, mut b) = pair(options().feeds(Some(round % 2 == 1)));
         a.announces(1, tag(1), &Buf::from_vec(pattern(1, len)), 100);
         let Said::Announced(peer, _, _, ticket) = b.hears(&mut a) else { panic!() };
         let into = Buf::from_vec(vec![0; len]);

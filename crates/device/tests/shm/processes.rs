@@ -217,7 +217,7 @@ fn messages_sent_just_before_an_exit_arrive() {
 #[test]
 fn large_messages_cross_processes_by_attach_and_through_the_ring() {
     for (role, counter) in [("serves", "shm.attach_bytes"), ("streams", "shm.ring_bytes")] {
-        let mut end = End::new(options().cma(role == "serves"), KEY);
+        let mut end = End::new(options().cma(role == "serves").feeds(Some(false)), KEY);
         let other = Other::start(role, &mut end);
         let said = hears(&mut end);
         let Said::Announced(peer, _, len, ticket) = said else { panic!("{said:?}") };
@@ -236,14 +236,14 @@ fn large_messages_cross_processes_by_attach_and_through_the_ring() {
 #[test]
 fn a_sender_that_is_killed_while_it_helps_fails_its_message() {
     // At another point of the copy each time; now and then the message is complete before.
-    for round in 0..20 {
-        let mut end = End::new(options(), KEY);
+    for round in 0..40 {
+        let mut end = End::new(options().feeds(Some(round % 2 == 1)), KEY);
         let other = Other::start("serves", &mut end);
         let said = hears(&mut end);
         let Said::Announced(peer, _, len, ticket) = said else { panic!("{said:?}") };
         let into = Buf::from_vec(vec![0; len as usize]);
         end.shm.pull(peer, ticket, into.clone(), OpId(4));
-        let early = (0..round % 5).find_map(|_| end.poll());
+        let early = (0..round / 2 % 5).find_map(|_| end.poll());
         other.signal("-KILL");
         match early.unwrap_or_else(|| hears(&mut end)) {
             Said::Done(OpId(4)) => assert!(into.into_vec() == Some(pattern(1, LARGE))),

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_device::device::{Device, Wake};
+use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 use weft_sys::watch::Watch;
-use weft_wire::PeerId;
+use weft_wire::{OpId, PeerId};
 
 use crate::ends::{End, Said, options, pair, patiently, pattern, star, tag};
 
@@ -177,4 +178,19 @@ fn who_gives_way_or_sleeps_hears_each_of_many_peers_in_order() {
         }
     });
     assert_eq!(hub.poll(), None);
+}
+
+#[test]
+fn who_feeds_a_message_and_finds_no_room_can_sleep() {
+    let (mut a, mut b) = pair(options().feeds(Some(true)));
+    let bytes = pattern(7, 4 << 20);
+    let into = Buf::from_vec(vec![0; bytes.len()]);
+    a.announces(1, tag(1), &Buf::from_vec(bytes.clone()), 100);
+    let Said::Announced(peer, _, _, ticket) = b.hears(&mut a) else { panic!() };
+    b.shm.pull(peer, ticket, into.clone(), OpId(200));
+    (0..100).for_each(|_| assert_eq!(a.poll(), None));
+    assert!(a.shm.arm(Wake::Doorbell), "there is nothing to do before the other goes on");
+    assert_eq!(patiently(|| b.poll()), Said::Done(OpId(200)));
+    assert!(into.into_vec() == Some(bytes));
+    assert_eq!(sleep_for(&mut a, Wake::Doorbell), Said::Done(OpId(100)));
 }

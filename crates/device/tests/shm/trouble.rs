@@ -197,7 +197,7 @@ fn strangers_that_hang_up_hang_on_or_talk_nonsense_cost_nothing() {
     let (mut a, mut b) = pair(options());
     let port = b.me.port;
     let silent: Vec<Socket> = (0..300).map(|_| dials(port)).collect();
-    for bytes in [&b"GET / HTTP/1.1"[..], b"weft", b"weft\x08\0\0\0\x03\0\0\0\0\0\0\0", &[0; 128]] {
+    for bytes in [&b"GET / HTTP/1.1"[..], b"weft", b"weft\x09\0\0\0\x03\0\0\0\0\0\0\0", &[0; 128]] {
         let socket = dials(port);
         socket.send(bytes, &[]).unwrap();
         let end = patiently(|| {
@@ -211,7 +211,7 @@ fn strangers_that_hang_up_hang_on_or_talk_nonsense_cost_nothing() {
     }
     // Another version is told so, in a packet that begins like ours.
     let socket = dials(port);
-    socket.send(b"weft\x09\0\0\0something else", &[]).unwrap();
+    socket.send(b"weft\x0a\0\0\0something else", &[]).unwrap();
     let mut answer = [0; 128];
     let len = patiently(|| {
         assert_eq!(b.poll(), None);

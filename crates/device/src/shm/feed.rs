@@ -1,0 +1,337 @@
+//! Large messages through the ring, by a sender who has nothing else to do: it puts piece after
+//! piece in while the receiver takes others out. That is two copies in place of one by cross-memory
+//! attach, but plain ones, at both ends at once and of what lies in the cache; attach has to find
+//! each page of the sender's memory first, which can take longer than to copy it. Which of the two
+//! is faster differs by processor and kernel, so it is measured.
+//!
+//! A sender that computes must not be waited for. So pieces are taken as those of messages that
+//! both copy ([`super::help`]): the sender takes one only when the ring has room for all of it, and
+//! the receiver reads one by itself when none has come for a while.
+
+use weft_ring::{Head, Refused};
+use weft_sys::buf::Buf;
+use weft_sys::clock::now_ns;
+
+use super::Shm;
+use super::help::{Cut, Help, Next};
+use super::inbox::OFFERS;
+use super::item::{self, OfferId};
+use super::peer::Line;
+use super::pull::Pull;
+use crate::pace::Pace;
+
+/// From this many bytes on.
+pub(super) const FEED_FROM: usize = 64 << 10;
+
+/// The receiver reads a piece by itself when none has come for so long: a sender that waits has
+/// answered by then.
+const PATIENCE_NS: u64 = 20_000;
+
+/// Large messages that are there together go one way, up to so many: two ways at a time disturb
+/// each other.
+const TOGETHER: u32 = 256;
+
+/// One row of those of so many goes the other way, so that both are known; at first more often.
+const OTHER_WAY: u32 = 64;
+
+/// Marks the number of a feed among those of pulls.
+const FEED: u32 = 1 << 31;
+
+/// Which way large messages go.
+#[derive(Default)]
+pub(super) struct Choice {
+    /// How long complete messages took, where none went the other way.
+    ring: Mean,
+    attach: Mean,
+    /// How fast pieces were put into rings and taken out.
+    pub(super) fill: Pace,
+    pub(super) drain: Pace,
+    /// The way that was better, where none went the other way and where some did.
+    best: [bool; 2],
+    /// The way of those that are there now, and how many they were; and rows of them.
+    now: bool,
+    messages: u32,
+    rows: u32,
+    feeds: u32,
+    /// When the last message was complete.
+    ended_ns: u64,
+}
+
+/// Ns for 64 KiB, in the mean of the last ones; none before the first. (The best of them would be
+/// one that nothing went against by chance.)
+#[derive(Clone, Copy, Default)]
+struct Mean(Option<u64>);
+
+impl Mean {
+    fn note(&mut self, bytes: usize, ns: u64) {
+        let now = ns.saturating_mul(64 << 10) / (bytes as u64).max(1);
+        // One in which the processor was lost says little, one that was faster more.
+        let mixed = |before: u64| match now < before {
+            true => (before + now) / 2,
+            false => (7 * before + now.min(4 * before)) / 8,
+        };
+        self.0 = Some(self.0.map_or(now, mixed).max(1));
+    }
+}
+
+impl Choice {
+    /// Whether the next one is to go through the ring, where attach copies so fast. `first`: there
+    /// are no others.
+    fn is_ring(&mut self, first: bool, both_ways: bool, attach: Pace) -> bool {
+        self.messages += 1;
+        if first || self.messages >= TOGETHER {
+            self.messages = 0;
+            self.rows = self.rows.wrapping_add(1);
+            self.now = self.choose(both_ways, attach);
+        }
+        self.now
+    }
+
+    fn choose(&mut self, both_ways: bool, attach: Pace) -> bool {
+        let (ring, attach) = if both_ways {
+            // Each has its own message to read by attach, and through the ring one to put in as
+            // well: what the other one does for it takes the other's time, and is not seen here.
+            let ring = self.fill.ns().zip(self.drain.ns()).map(|(fill, drain)| fill + drain);
+            (ring, attach.ns())
+        } else {
+            (self.ring.0, self.attach.0)
+        };
+        let (Some(ring), Some(attach)) = (ring, attach) else { return ring.is_none() };
+        let best = &mut self.best[usize::from(both_ways)];
+        // Alike: as before, for the two ends had better do the same.
+        if ring.abs_diff(attach) > ring.min(attach) / 8 {
+            *best = ring < attach;
+        }
+        *best != (self.rows.is_multiple_of(OTHER_WAY) || self.rows.is_power_of_two())
+    }
+
+    /// One is complete that was begun then, and was read by attach or came through the ring.
+    pub(super) fn ended(&mut self, is_ring: bool, bytes: usize, begun_ns: u64) {
+        let now_ns = now_ns();
+        // Of several at a time one is worked on after the other.
+        let took_ns = now_ns.saturating_sub(begun_ns.max(self.ended_ns));
+        self.ended_ns = now_ns;
+        let mean = if is_ring { &mut self.ring } else { &mut self.attach };
+        mean.note(bytes, took_ns);
+    }
+}
+
+/// The receiver's side of a message that it is fed.
+pub(super) struct Feed {
+    id: OfferId,
+    cut: Cut,
+    number: u32,
+    since_ns: u64,
+    /// Bytes that have come, and those that the receiver reads itself.
+    come: usize,
+    own: usize,
+    /// One could not be read: the sender takes no more.
+    is_over: bool,
+}
+
+impl Feed {
+    pub(super) fn next(&mut self, line: &Line, now_ns: u64) -> Next {
+        if self.is_over {
+            return Next::Alone;
+        }
+        if self.come + self.own >= self.cut.want {
+            return Next::End;
+        }
+        let is_fed = line.attentive || self.come > 0;
+        let last_ns = self.since_ns.max(line.fed_ns);
+        if is_fed && now_ns.saturating_sub(last_ns) < PATIENCE_NS {
+            return Next::Wait;
+        }
+        match line.inbox.pieces(self.id).take(self.id, self.cut) {
+            Some(range) => {
+                self.own += range.len();
+                Next::Piece(range)
+            }
+            // What the sender has taken is in the ring, or will be in a moment.
+            None => Next::Wait,
+        }
+    }
+
+    /// A piece by itself could not be read, or the message is given up.
+    pub(super) fn end(&mut self, line: &Line) {
+        line.inbox.pieces(self.id).close();
+        self.is_over = true;
+    }
+
+    /// Whether the sender has put anything into the ring, and whether everything.
+    pub(super) fn was_fed(&self) -> (bool, bool) {
+        (self.come > 0, self.own == 0)
+    }
+
+    /// A piece of this feed has come, for this place: writes it there.
+    pub(super) fn take(&mut self, head: Head, bytes: &[u8], into: &Buf) -> bool {
+        let (number, from) = (head.0, usize::try_from(head.1).unwrap_or(usize::MAX));
+        let fits = from.checked_add(bytes.len()).is_some_and(|end| end <= self.cut.want);
+        let is_one = number == u64::from(self.number) && !self.is_over && fits;
+        if is_one {
+            into.write(from, bytes);
+            self.come += bytes.len();
+        }
+        is_one
+    }
+}
+
+/// Whether a piece with this number is one of a feed.
+pub(super) fn is_feed(number: u64) -> bool {
+    number >= u64::from(FEED)
+}
+
+impl Shm {
+    /// Asks the sender of a message of `want` bytes to feed it, if that is the faster way.
+    pub(super) fn ask_to_be_fed(&mut self, at: usize, id: OfferId, want: usize) -> Option<Feed> {
+        let both_ways = self.both_ways > 0;
+        let first = self.pulls.is_empty();
+        let is_ring = || self.feeding.is_ring(first, both_ways, self.attach_pace);
+        if want < FEED_FROM || !self.options.feeds.unwrap_or_else(is_ring) {
+            return None;
+        }
+        let line = self.peers[at].line.as_mut()?;
+        let cut = Cut::in_pieces(want, self.options.geometry.max_len() / 2)?;
+        let number = FEED | self.feeding.feeds;
+        self.feeding.feeds = (self.feeding.feeds + 1) % FEED;
+        line.inbox.pieces(id).open(id);
+        let how = u64::from(number) | (cut.piece as u64) << 32;
+        // Where there is no room, or the sender sleeps, it goes on without.
+        if line.ends.push_by_ring(item::FEED, Head(id.pack(), how, want as u64), &[]).is_ok() {
+            line.mention();
+        }
+        let since_ns = now_ns();
+        Some(Feed { id, cut, number, since_ns, come: 0, own: 0, is_over: false })
+    }
+
+    /// The receiver of one of our messages wants to be fed.
+    pub(super) fn on_feed(&mut self, at: usize, head: Head) {
+        let Head(id, how, want) = head;
+        let id = OfferId::unpack(id);
+        let (number, piece) = (how as u32, (how >> 32) as usize);
+        let peer = &self.peers[at];
+        let (Some(offer), Some(line)) = (peer.offers.get(id), &peer.line) else { return };
+        let want = usize::try_from(want).unwrap_or(usize::MAX);
+        let cut = Cut::in_pieces(want, piece)
+            .filter(|_| want <= offer.payload.len() && piece <= line.ends.max_len());
+        // A peer that asks twice for each of its messages is not honest.
+        if let Some(cut) = cut
+            && self.helps.len() < OFFERS
+        {
+            self.helps.push_back(Help::feed(at, id, cut, number));
+        }
+    }
+
+    /// A piece of a message that a sender feeds has come.
+    pub(super) fn on_fed_piece(&mut self, at: usize, head: Head) {
+        let Some(line) = &mut self.peers[at].line else { return };
+        let begun_ns = now_ns();
+        let bytes = line.ends.payload();
+        let takes = |pull: &mut Pull| match &mut pull.feed {
+            Some(feed) => pull.at == at && feed.take(head, bytes, &pull.into),
+            None => false,
+        };
+        // A peer that feeds what it was not asked for does so in vain.
+        if self.pulls.iter_mut().any(takes) {
+            let (len, now_ns) = (bytes.len(), now_ns());
+            self.feeding.drain.note(len, now_ns - begun_ns);
+            self.count.ring_bytes += len as u64;
+            line.fed_ns = now_ns;
+        }
+    }
+
+    /// Puts one piece into the ring and gives its length, 0 when nothing is left; `None`: there is
+    /// no room for it now.
+    pub(super) fn feed(&mut self, help: &Help, number: u32) -> Option<usize> {
+        let peer = &mut self.peers[help.at];
+        let (Some(line), Some(offer)) = (&mut peer.line, peer.offers.get(help.id)) else {
+            return Some(0);
+        };
+        match line.ends.reserve(help.cut.piece) {
+            Ok(_) => {}
+            Err(Refused::Full) => return None,
+            Err(Refused::TooLong) => return Some(0),
+            Err(Refused::Corrupt(error)) => {
+                line.end(&error.to_string());
+                return Some(0);
+            }
+        }
+        let taken = line.outbox.pieces(help.id).take(help.id, help.cut);
+        let Some(range) = taken else { return Some(0) };
+        // The last one is shorter, and finds room where a longer one would.
+        if line.ends.reserve(range.len()).is_err() {
+            line.end("a ring that had room has none");
+            return Some(0);
+        }
+        let begun_ns = now_ns();
+        line.fill(|copier, space| _ = copier.read(&offer.payload, range.start, space));
+        self.feeding.fill.note(range.len(), now_ns() - begun_ns);
+        line.ends.commit(item::PIECE, Head(number.into(), range.start as u64, 0));
+        self.count.woken += u64::from(line.ring());
+        Some(range.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: usize = 64 << 10;
+
+    fn pace(ns: u64) -> Pace {
+        let mut pace = Pace::default();
+        pace.note(UNIT, ns);
+        pace
+    }
+
+    fn fed(choice: &mut Choice, both_ways: bool, attach: Pace) -> usize {
+        (0..OTHER_WAY).filter(|_| choice.is_ring(true, both_ways, attach)).count()
+    }
+
+    #[test]
+    fn the_faster_way_is_taken_and_the_other_one_looked_at_now_and_then() {
+        const MOST: usize = OTHER_WAY as usize - 1;
+        let mut choice = Choice::default();
+        assert!(choice.is_ring(true, false, pace(1)), "nothing is known of the ring");
+        choice.ring.note(UNIT, 1_000);
+        assert!(!choice.is_ring(true, false, pace(1)), "nor of attach");
+        choice.attach.note(UNIT, 1_200);
+        choice.rows = OTHER_WAY;
+        assert_eq!(fed(&mut choice, false, pace(1)), MOST);
+        choice.attach = Mean(Some(900));
+        assert_eq!(fed(&mut choice, false, pace(1_000_000)), MOST, "much the same");
+        choice.attach = Mean(Some(800));
+        assert_eq!(fed(&mut choice, false, pace(1_000_000)), 1);
+    }
+
+    #[test]
+    fn both_ways_each_copies_its_message_once_or_both_twice() {
+        let mut choice = Choice { drain: pace(1_000), ..Choice::default() };
+        assert!(choice.is_ring(true, true, pace(1)));
+        choice.fill = pace(2_000);
+        assert!(!choice.is_ring(true, true, Pace::default()));
+        choice.rows = OTHER_WAY;
+        assert_eq!(fed(&mut choice, true, pace(3_500)), OTHER_WAY as usize - 1);
+        assert_eq!(fed(&mut choice, true, pace(2_500)), 1);
+    }
+
+    #[test]
+    fn messages_that_are_there_together_go_one_way() {
+        let mut choice = Choice::default();
+        choice.ring.note(UNIT, 1_000);
+        assert!(!choice.is_ring(true, false, pace(1)));
+        choice.attach.note(UNIT, 5_000);
+        choice.rows = OTHER_WAY;
+        assert!((1..TOGETHER).all(|_| !choice.is_ring(false, false, pace(1))));
+        assert!(choice.is_ring(false, false, pace(1)), "or they would for ever");
+    }
+
+    #[test]
+    fn messages_that_are_there_together_are_timed_one_after_the_other() {
+        let mut choice = Choice::default();
+        let long_ago = now_ns() - 1_000_000_000;
+        choice.ended(true, UNIT, long_ago);
+        choice.ended(false, UNIT, long_ago);
+        assert!(choice.ring.0 >= Some(1_000_000_000) && choice.attach.0 < choice.ring.0);
+    }
+}
