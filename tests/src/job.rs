@@ -84,6 +84,8 @@ pub struct Job {
     pending: Vec<String>,
     /// All that was said.
     all: Vec<String>,
+    /// How long a line may take.
+    patience: Duration,
 }
 
 impl Job {
@@ -111,7 +113,8 @@ impl Job {
         listen(child.stdout.take().expect("a pipe"), to.clone());
         listen(child.stderr.take().expect("a pipe"), to);
         let orders = child.stdin.take();
-        Job { child, orders, from, pending: Vec::new(), all: Vec::new() }
+        let (pending, all) = (Vec::new(), Vec::new());
+        Job { child, orders, from, pending, all, patience: PATIENCE }
     }
 
     /// The process of `weft run`.
@@ -125,6 +128,11 @@ impl Job {
         if let Err(error) = writeln!(orders, "{line}") {
             self.fail(&format!("nobody takes the order {line:?}: {error}"));
         }
+    }
+
+    /// From now on a line may take so long to come, where that is known to happen.
+    pub fn patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// Takes the next line that begins so, and gives what follows there.
@@ -147,7 +155,7 @@ impl Job {
 
     /// Takes the next line that is so; `what` is what is looked for.
     fn next(&mut self, what: &str, is: impl Fn(&str) -> bool) -> String {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + self.patience;
         loop {
             if let Some(at) = self.pending.iter().position(|line| is(line)) {
                 return self.pending.remove(at);
