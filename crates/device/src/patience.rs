@@ -54,11 +54,6 @@ const FREE_YIELDS: u32 = 16 << 10;
 /// So many polls in vain such a caller makes before it sleeps: one call polls more than once.
 const LONG_TURN_POLLS: u32 = 4;
 
-/// Where ranks do not outnumber cores, each of the waits and sleeps that are to be tried so stands
-/// for no more than this: who waits seldom is not to do without spinning for minutes because of a
-/// moment's disturbance. (*stream*, a message each millisecond: for four seconds, by number alone.)
-const SPELL_WAIT_NS: u64 = 50_000;
-
 /// Polls in vain with less than this gap between them are a wait.
 const IDLE_GAP_NS: u64 = 20_000;
 
@@ -81,8 +76,6 @@ pub(crate) enum Next {
 #[derive(Debug)]
 struct Spell {
     left: u32,
-    /// When it is over, however many are left.
-    end_ns: u64,
     next: u32,
     /// How many at first, and at most.
     limits: (u32, u32),
@@ -90,23 +83,16 @@ struct Spell {
 
 impl Spell {
     fn new(limits: (u32, u32)) -> Spell {
-        Spell { left: 0, end_ns: 0, next: limits.0, limits }
+        Spell { left: 0, next: limits.0, limits }
     }
 
-    fn begin(&mut self, now_ns: u64) {
+    fn begin(&mut self) {
         self.left = self.next;
-        self.end_ns = now_ns + u64::from(self.left) * SPELL_WAIT_NS;
         self.next = (self.next * 4).min(self.limits.1);
     }
 
     fn spend(&mut self) {
         self.left = self.left.saturating_sub(1);
-    }
-
-    fn at(&mut self, now_ns: u64) {
-        if now_ns >= self.end_ns {
-            self.left = 0;
-        }
     }
 
     /// It is no longer so: the next one is short again.
@@ -119,8 +105,6 @@ impl Spell {
 #[derive(Debug)]
 pub struct Patience {
     spin_ns: u64,
-    /// The time, as far as it was told.
-    now_ns: u64,
     /// Where this is above 1, ranks outnumber cores: no wait spins, and nothing is probed.
     ranks_per_core: u64,
     /// Waits that are not to spin because a yield let somebody else run.
@@ -158,7 +142,6 @@ impl Patience {
     pub fn new(spin_ns: u64, ranks: usize, cores: usize) -> Patience {
         let mut patience = Patience {
             spin_ns,
-            now_ns: 0,
             ranks_per_core: 1,
             crowded: Spell::new(CROWDED_WAITS),
             displaced: false,
@@ -179,15 +162,6 @@ impl Patience {
         };
         patience.share_cores(ranks, cores);
         patience
-    }
-
-    /// Learns the time.
-    pub(crate) fn at(&mut self, now_ns: u64) {
-        self.now_ns = now_ns;
-        if self.ranks_per_core == 1 {
-            self.crowded.at(now_ns);
-            self.idle_asleep.at(now_ns);
-        }
     }
 
     /// Polls in the next round.
@@ -251,9 +225,8 @@ impl Patience {
         if took_ns > LONG_TURN_NS.saturating_mul(self.ranks_per_core.max(4)) {
             self.turning = false;
             self.turns_points /= 2;
-            self.idle_asleep.begin(self.now_ns);
+            self.idle_asleep.begin();
             self.crowded.left = self.idle_asleep.left.min(CROWDED_WAITS.1);
-            self.crowded.end_ns = self.idle_asleep.end_ns;
             (self.short_turns, self.free_yields) = (0, 0);
         } else {
             self.short_turns += 1;
@@ -346,7 +319,7 @@ impl Patience {
     pub(crate) fn yielded(&mut self, crowded: bool) {
         let again = std::mem::replace(&mut self.displaced, crowded);
         if crowded && again {
-            self.crowded.begin(self.now_ns);
+            self.crowded.begin();
         } else if !crowded {
             self.crowded.forget();
             self.free_yields += 1;
@@ -405,26 +378,6 @@ mod tests {
         p.yielded(true);
         p.yielded(true);
         assert_eq!((0..5).filter(|_| p.next(0, 0, 0) != Next::Spin).count(), 4);
-    }
-
-    #[test]
-    fn a_moment_s_disturbance_is_forgotten_in_time_where_ranks_do_not_outnumber_cores() {
-        let disturbed = |ranks| {
-            let mut p = Patience::new(SPIN_NS, ranks, 2);
-            p.at(1_000_000);
-            // Each try finds somebody there, until the spells are the longest.
-            (0..10).for_each(|_| p.turned(100 * LONG_TURN_NS));
-            p
-        };
-        let longest_ns = u64::from(LONG_TURN_SLEEPS.1) * SPELL_WAIT_NS;
-        let mut p = disturbed(2);
-        p.at(999_999 + longest_ns);
-        assert_eq!(p.polls(), CROWDED_POLLS);
-        p.at(1_000_000 + longest_ns);
-        assert_eq!((p.polls(), p.idle_asleep.left), (SPIN_POLLS, 0));
-        let mut p = disturbed(4);
-        p.at(1_000_000 + longest_ns);
-        assert_eq!((p.polls(), p.idle_asleep.left), (CROWDED_POLLS, LONG_TURN_SLEEPS.1));
     }
 
     #[test]

@@ -309,10 +309,7 @@ impl<W: Work> Station<W> {
                 // than a round if it was not.
                 (started, yielded_at) = (if GOES_ON.get() { 0 } else { now }, now);
             }
-            let next = self.patience(|p| {
-                p.at(now);
-                p.next(round, now - started, now - yielded_at)
-            });
+            let next = self.patience(|p| p.next(round, now - started, now - yielded_at));
             round += 1;
             // A single poll is all that crowded cores allow: there the others go first.
             let lively = next == Next::Sleep && polls > 1 && work.device().is_lively(now);
@@ -407,10 +404,7 @@ impl<W: Work> Station<W> {
     /// it last found or did something. One who may not sleep only yields.
     pub fn idle(&self, anew: bool, may_sleep: bool) -> bool {
         let now = now_ns();
-        let next = self.patience(|p| {
-            p.at(now);
-            p.idle(anew, now, may_sleep)
-        });
+        let next = self.patience(|p| p.idle(anew, now, may_sleep));
         match next {
             Next::Spin => {}
             Next::Yield => {
