@@ -37,6 +37,10 @@ const GAP_LONG_NS: u64 = 100_000_000;
 /// The clock is looked at no more often than this, by a counter that costs less.
 const LOOK_NS: u64 = 10_000;
 
+/// No counter goes further than so in that time, whatever it was when it was first looked at, and
+/// though a virtual machine that was set on again finds it elsewhere.
+const LOOK_TICKS_MAX: u64 = 16 * LOOK_NS;
+
 /// How long a yield after a send is from the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Gap {
@@ -85,10 +89,8 @@ impl Courtesy {
         let since_ticks = ticks.wrapping_sub(self.looked_ticks);
         if since_ns >= LOOK_NS {
             // Rounded down: of a counter that stands still, or is slow, each send looks.
-            self.look_ticks = (u128::from(since_ticks) * u128::from(LOOK_NS)
-                / u128::from(since_ns))
-            .try_into()
-            .unwrap_or(0);
+            let ticks = since_ticks.saturating_mul(LOOK_NS) / since_ns;
+            self.look_ticks = ticks.min(LOOK_TICKS_MAX);
         }
         (self.looked_ns, self.looked_ticks) = (now_ns, ticks);
         attention.has_kept_core(now_ns)
@@ -148,5 +150,7 @@ mod tests {
         slow.look(1_000_000, 7, &attention);
         slow.look(2_000_000, 7, &attention);
         assert_eq!(slow.look_ticks, 0, "of a counter that stands still");
+        slow.look(3_000_000, u64::MAX, &attention);
+        assert_eq!(slow.look_ticks, LOOK_TICKS_MAX, "of one that was set elsewhere");
     }
 }

@@ -212,8 +212,7 @@ fn a_loop_of_switches_that_nobody_breaks_shows_in_a_counter_and_another_cable_is
     }
     let arguments = ["-n", "2", "--lab", lab.name(), "--", RANK, "across", "1"];
     let mut job = Job::start(WEFT, &arguments, &[LONGER]);
-    // On a busy machine a message lies for a minute or two now and then: its frames are lost in the
-    // loop, and what retransmits them doubles its patience.
+    // On a busy machine a message lies for a minute or two now and then.
     job.patience(5 * PATIENCE);
     job.says("@0 got");
     eventually("frames that go round", || sent_frames(&switch, "x0") > 5_000);

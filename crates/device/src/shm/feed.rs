@@ -13,15 +13,11 @@ use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
 
 use super::Shm;
-use super::help::{Cut, Help, Next};
-use super::inbox::OFFERS;
+use super::help::{self, Cut, HELP_FROM, Help, Into, Next};
 use super::item::{self, OfferId};
 use super::peer::Line;
-use super::pull::Pull;
+use super::pull::{Pull, Sender};
 use crate::pace::Pace;
-
-/// From this many bytes on.
-pub(super) const FEED_FROM: usize = 64 << 10;
 
 /// The receiver reads a piece by itself when none has come for so long: a sender that waits has
 /// answered by then.
@@ -44,8 +40,8 @@ pub(super) struct Choice {
     ring: Mean,
     attach: Mean,
     /// How fast pieces were put into rings and taken out.
-    pub(super) fill: Pace,
-    pub(super) drain: Pace,
+    fill: Pace,
+    drain: Pace,
     /// The way that was better, where none went the other way and where some did.
     best: [bool; 2],
     /// The way of those that are there now, and how many they were; and rows of them.
@@ -121,7 +117,6 @@ pub(super) struct Feed {
     id: OfferId,
     cut: Cut,
     number: u32,
-    since_ns: u64,
     /// Bytes that have come, and those that the receiver reads itself.
     come: usize,
     own: usize,
@@ -130,16 +125,17 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn next(&mut self, line: &Line, now_ns: u64) -> Next {
+    /// What the receiver does next of a message that was begun then.
+    pub(super) fn next(&mut self, line: &Line, begun_ns: u64) -> Next {
         if self.is_over {
             return Next::Alone;
         }
         if self.come + self.own >= self.cut.want {
             return Next::End;
         }
-        let is_fed = line.attentive || self.come > 0;
-        let last_ns = self.since_ns.max(line.fed_ns);
-        if is_fed && now_ns.saturating_sub(last_ns) < PATIENCE_NS {
+        let is_fed = line.attentive || self.is_fed();
+        let last_ns = begun_ns.max(line.fed_ns);
+        if is_fed && now_ns().saturating_sub(last_ns) < PATIENCE_NS {
             return Next::Wait;
         }
         match line.inbox.pieces(self.id).take(self.id, self.cut) {
@@ -158,9 +154,14 @@ impl Feed {
         self.is_over = true;
     }
 
-    /// Whether the sender has put anything into the ring, and whether everything.
-    pub(super) fn was_fed(&self) -> (bool, bool) {
-        (self.come > 0, self.own == 0)
+    /// Whether the sender has put anything into the ring.
+    pub(super) fn is_fed(&self) -> bool {
+        self.come > 0
+    }
+
+    /// Whether it has put everything in.
+    pub(super) fn is_all_fed(&self) -> bool {
+        self.own == 0
     }
 
     /// A piece of this feed has come, for this place: writes it there.
@@ -187,39 +188,24 @@ impl Shm {
         let both_ways = self.both_ways > 0;
         let first = self.pulls.is_empty();
         let is_ring = || self.feeding.is_ring(first, both_ways, self.attach_pace);
-        if want < FEED_FROM || !self.options.feeds.unwrap_or_else(is_ring) {
+        if want < HELP_FROM || !self.options.feeds.unwrap_or_else(is_ring) {
             return None;
         }
         let line = self.peers[at].line.as_mut()?;
         let cut = Cut::in_pieces(want, self.options.geometry.max_len() / 2)?;
         let number = FEED | self.feeding.feeds;
         self.feeding.feeds = (self.feeding.feeds + 1) % FEED;
-        line.inbox.pieces(id).open(id);
         let how = u64::from(number) | (cut.piece as u64) << 32;
-        // Where there is no room, or the sender sleeps, it goes on without.
-        if line.ends.push_by_ring(item::FEED, Head(id.pack(), how, want as u64), &[]).is_ok() {
-            line.mention();
-        }
-        let since_ns = now_ns();
-        Some(Feed { id, cut, number, since_ns, come: 0, own: 0, is_over: false })
+        help::invite(line, id, item::FEED, how, want);
+        Some(Feed { id, cut, number, come: 0, own: 0, is_over: false })
     }
 
     /// The receiver of one of our messages wants to be fed.
     pub(super) fn on_feed(&mut self, at: usize, head: Head) {
-        let Head(id, how, want) = head;
-        let id = OfferId::unpack(id);
-        let (number, piece) = (how as u32, (how >> 32) as usize);
-        let peer = &self.peers[at];
-        let (Some(offer), Some(line)) = (peer.offers.get(id), &peer.line) else { return };
-        let want = usize::try_from(want).unwrap_or(usize::MAX);
-        let cut = Cut::in_pieces(want, piece)
-            .filter(|_| want <= offer.payload.len() && piece <= line.ends.max_len());
-        // A peer that asks twice for each of its messages is not honest.
-        if let Some(cut) = cut
-            && self.helps.len() < OFFERS
-        {
-            self.helps.push_back(Help::feed(at, id, cut, number));
-        }
+        let (number, piece) = (head.1 as u32, (head.1 >> 32) as usize);
+        self.enlist(at, head, Into::Ring(number), |line, want| {
+            Cut::in_pieces(want, piece).filter(|_| piece <= line.ends.max_len())
+        });
     }
 
     /// A piece of a message that a sender feeds has come.
@@ -227,9 +213,9 @@ impl Shm {
         let Some(line) = &mut self.peers[at].line else { return };
         let begun_ns = now_ns();
         let bytes = line.ends.payload();
-        let takes = |pull: &mut Pull| match &mut pull.feed {
-            Some(feed) => pull.at == at && feed.take(head, bytes, &pull.into),
-            None => false,
+        let takes = |pull: &mut Pull| match &mut pull.sender {
+            Sender::Feeds(feed) => pull.at == at && feed.take(head, bytes, &pull.into),
+            Sender::Helps(_) | Sender::Idle => false,
         };
         // A peer that feeds what it was not asked for does so in vain.
         if self.pulls.iter_mut().any(takes) {

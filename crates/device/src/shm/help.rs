@@ -22,8 +22,8 @@ use super::inbox::OFFERS;
 use super::item::{self, OfferId};
 use super::peer::Line;
 
-/// From this many bytes on, the sender is asked for help.
-const HELP_FROM: usize = 64 << 10;
+/// From this many bytes on, the sender is asked for help, or to feed the message.
+pub(super) const HELP_FROM: usize = 64 << 10;
 
 /// A message is cut into about so many pieces: at the end, one of the two waits for the other's
 /// last piece.
@@ -191,7 +191,7 @@ pub(super) struct Help {
 
 /// Where the sender puts its pieces.
 #[derive(Clone, Copy)]
-enum Into {
+pub(super) enum Into {
     /// Into the receiver's memory, from this address on as the receiver counts.
     Memory(u64),
     /// Into the ring, where they have this number.
@@ -199,11 +199,7 @@ enum Into {
 }
 
 impl Help {
-    /// Of a receiver that is [fed](super::feed).
-    pub(super) fn feed(at: usize, id: OfferId, cut: Cut, number: u32) -> Help {
-        Help { at, id, cut, into: Into::Ring(number) }
-    }
-
+    /// Whether the receiver is [fed](super::feed).
     pub(super) fn is_feed(&self) -> bool {
         matches!(self.into, Into::Ring(_))
     }
@@ -214,31 +210,43 @@ pub(super) fn ask(line: &mut Line, id: OfferId, into: &Buf, want: usize) -> Opti
     let cut = Cut::of(want).filter(|_| line.cma)?;
     let mut pieces = into.pieces();
     let (Some(whole), None) = (pieces.next(), pieces.next()) else { return None };
+    invite(line, id, item::HELP, whole.addr() as u64, want);
+    Some(Both { id, cut, own: 0, theirs: None })
+}
+
+/// Lets the sender of a message of `want` bytes take pieces, and tells it so by an item of this
+/// kind, which says how. Where there is no room, or the sender sleeps, it goes on without.
+pub(super) fn invite(line: &mut Line, id: OfferId, kind: u8, how: u64, want: usize) {
     line.inbox.pieces(id).open(id);
-    let head = Head(id.pack(), whole.addr() as u64, want as u64);
-    // Where there is no room, or the sender sleeps, it goes on without.
-    if line.ends.push_by_ring(item::HELP, head, &[]).is_ok() {
+    if line.ends.push_by_ring(kind, Head(id.pack(), how, want as u64), &[]).is_ok() {
         line.mention();
     }
-    Some(Both { id, cut, own: 0, theirs: None })
 }
 
 impl Shm {
     /// The receiver of one of our messages asks for help.
     pub(super) fn on_help(&mut self, at: usize, head: Head) {
-        let Head(id, into, want) = head;
-        let id = OfferId::unpack(id);
-        let peer = &self.peers[at];
-        let Some(offer) = peer.offers.get(id) else { return };
+        let into = Into::Memory(head.1);
+        self.enlist(at, head, into, |line, want| Cut::of(want).filter(|_| line.cma && line.writes));
+    }
+
+    /// The receiver of one of our messages lets us take pieces, cut so, if that can be.
+    pub(super) fn enlist(
+        &mut self,
+        at: usize,
+        Head(id, _, want): Head,
+        into: Into,
+        cut: impl FnOnce(&Line, usize) -> Option<Cut>,
+    ) {
+        let (id, peer) = (OfferId::unpack(id), &self.peers[at]);
+        let (Some(offer), Some(line)) = (peer.offers.get(id), &peer.line) else { return };
         let want = usize::try_from(want).unwrap_or(usize::MAX);
-        let cut = Cut::of(want).filter(|_| want <= offer.payload.len());
-        let able = peer.line.as_ref().is_some_and(|line| line.cma && line.writes);
+        let cut = cut(line, want).filter(|_| want <= offer.payload.len());
         // A peer that asks twice for each of its messages is not honest.
         if let Some(cut) = cut
-            && able
             && self.helps.len() < OFFERS
         {
-            self.helps.push_back(Help { at, id, cut, into: Into::Memory(into) });
+            self.helps.push_back(Help { at, id, cut, into });
         }
     }
 

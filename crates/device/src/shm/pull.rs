@@ -16,8 +16,8 @@ use weft_sys::mem::ReadOnly;
 use weft_wire::{OpId, PeerId, Ticket};
 
 use super::connect::serve_line;
-use super::feed::{FEED_FROM, Feed};
-use super::help::{self, Both, Next};
+use super::feed::Feed;
+use super::help::{self, Both, HELP_FROM, Next};
 use super::item::{Announcement, OfferId};
 use super::peer::{Line, Peer, Post};
 use super::poll::DYING;
@@ -44,34 +44,41 @@ pub(super) struct Pull {
     pub(super) want: usize,
     /// What is to be copied now; all of it, where nobody helps.
     pub(super) now: Range<usize>,
-    both: Option<Both>,
-    /// Its pieces come through the ring, from a sender that has nothing else to do.
-    pub(super) feed: Option<Feed>,
+    pub(super) sender: Sender,
     way: Way,
     /// When it was begun, and whether there was one the other way.
     begun_ns: u64,
     both_ways: bool,
 }
 
+/// What the sender of a message may do for it, if it has nothing else to do.
+pub(super) enum Sender {
+    Idle,
+    /// Writes pieces.
+    Helps(Both),
+    /// Puts pieces into the ring.
+    Feeds(Feed),
+}
+
 impl Pull {
     /// Waits until the sender writes no more of it, at most so long: see [`Both::part`].
     pub(super) fn part(&mut self, peers: &[Peer], limit: Duration) {
-        if let (Some(both), Some(line)) = (&mut self.both, &peers[self.at].line) {
+        if let (Sender::Helps(both), Some(line)) = (&mut self.sender, &peers[self.at].line) {
             both.part(line, limit);
         }
     }
 
     /// Who feeds it: the peer's place.
     fn feeder(&self) -> Option<usize> {
-        self.feed.as_ref().map(|_| self.at)
+        matches!(self.sender, Sender::Feeds(_)).then_some(self.at)
     }
 
     /// A piece could not be copied: has the sender begin none any more. `false`: it does nothing.
     fn stops_sender(&mut self, line: &Line) -> bool {
-        match (&mut self.both, &mut self.feed) {
-            (Some(both), _) => _ = both.has_left(line),
-            (None, Some(feed)) => feed.end(line),
-            (None, None) => return false,
+        match &mut self.sender {
+            Sender::Helps(both) => _ = both.has_left(line),
+            Sender::Feeds(feed) => feed.end(line),
+            Sender::Idle => return false,
         }
         self.now = 0..0;
         true
@@ -82,14 +89,14 @@ impl Pull {
         if !self.now.is_empty() {
             return Next::Piece(self.now.clone());
         }
-        let next = match (&mut self.both, &mut self.feed) {
-            (Some(both), _) => both.next(line),
-            (None, Some(feed)) => feed.next(line, now_ns()),
-            (None, None) => return Next::End,
+        let next = match &mut self.sender {
+            Sender::Helps(both) => both.next(line),
+            Sender::Feeds(feed) => feed.next(line, self.begun_ns),
+            Sender::Idle => return Next::End,
         };
         match &next {
             Next::Piece(piece) => self.now = piece.clone(),
-            Next::Alone => (self.both, self.feed, self.now) = (None, None, 0..self.want),
+            Next::Alone => (self.sender, self.now) = (Sender::Idle, 0..self.want),
             Next::Wait | Next::End => {}
         }
         next
@@ -146,15 +153,14 @@ impl Shm {
         };
         let want = usize::try_from(announcement.len).map_or(into.len(), |len| len.min(into.len()));
         let way = way(line, &announcement, &self.sockets);
-        let attach = matches!(way, Way::Attach) && !crowded;
-        let feed = if attach { self.ask_to_be_fed(at, announcement.id, want) } else { None };
-        let alone = crowded || both_ways || feed.is_some() || matches!(way, Way::Ring);
-        let line = self.peers[at].line.as_mut().filter(|_| !alone);
-        let both = line.and_then(|line| help::ask(line, announcement.id, &into, want));
-        let now = if both.is_some() || feed.is_some() { 0..0 } else { 0..want };
         let begun_ns = now_ns();
-        let pull =
-            Pull { at, op, announcement, into, want, now, both, feed, way, begun_ns, both_ways };
+        let sender = if crowded || matches!(way, Way::Ring) {
+            Sender::Idle
+        } else {
+            self.ask_sender(at, announcement.id, &into, (want, &way))
+        };
+        let now = if matches!(sender, Sender::Idle) { 0..want } else { 0..0 };
+        let pull = Pull { at, op, announcement, into, want, now, sender, way, begun_ns, both_ways };
         if want == 0 {
             self.pulled(pull, true);
         } else if matches!(pull.way, Way::Ring) {
@@ -162,6 +168,17 @@ impl Shm {
         } else {
             self.pulls.push_back(pull);
         }
+    }
+
+    /// Asks the sender of a message of so many bytes, which goes this way, to feed it or to help.
+    fn ask_sender(&mut self, at: usize, id: OfferId, into: &Buf, how: (usize, &Way)) -> Sender {
+        let (want, way) = how;
+        let attach = matches!(way, Way::Attach);
+        if let Some(feed) = attach.then(|| self.ask_to_be_fed(at, id, want)).flatten() {
+            return Sender::Feeds(feed);
+        }
+        let line = self.peers[at].line.as_mut().filter(|_| self.both_ways == 0);
+        line.and_then(|line| help::ask(line, id, into, want)).map_or(Sender::Idle, Sender::Helps)
     }
 
     /// Goes on with pulls that this process copies; gives how many bytes more might be copied.
@@ -233,7 +250,7 @@ impl Shm {
         *count += done as u64;
         pull.now.start += done;
         // What the sender feeds meanwhile is taken out between two pieces.
-        Ok(Step::Copied(if pull.feed.is_some() { BYTES_PER_POLL } else { done }))
+        Ok(Step::Copied(if pull.feeder().is_some() { BYTES_PER_POLL } else { done }))
     }
 
     /// Cross-memory attach has failed. A bad address fails the message; a process that has ended
@@ -272,12 +289,18 @@ impl Shm {
 
     /// Learns from a large message how fast those go.
     fn learn(&mut self, pull: &Pull) {
-        let (fed, all) = pull.feed.as_ref().map_or((false, false), Feed::was_fed);
-        if let (Some(_), Some(line)) = (&pull.feed, &mut self.peers[pull.at].line) {
-            line.attentive = fed;
-        }
-        if pull.want >= FEED_FROM && !pull.both_ways && (pull.feed.is_none() || all) {
-            self.feeding.ended(all, pull.want, pull.begun_ns);
+        let by_ring = match &pull.sender {
+            Sender::Feeds(feed) => {
+                if let Some(line) = &mut self.peers[pull.at].line {
+                    line.attentive = feed.is_fed();
+                }
+                // Read in part, it shows nothing of either way.
+                feed.is_all_fed().then_some(true)
+            }
+            Sender::Helps(_) | Sender::Idle => Some(false),
+        };
+        if let Some(by_ring) = by_ring.filter(|_| pull.want >= HELP_FROM && !pull.both_ways) {
+            self.feeding.ended(by_ring, pull.want, pull.begun_ns);
         }
     }
 
