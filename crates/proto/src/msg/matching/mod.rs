@@ -6,8 +6,9 @@
 //! receive that fits, a receive takes the oldest unexpected message that fits.
 //!
 //! ```text
-//! posted      a hash table per *shape* (source named or not, ignored tag bits) of the receives in
-//!             use: an arrival looks up one key in each and takes the oldest of what it found
+//! posted      a queue of those that want the same, while no others wait; for others a hash table
+//!             per *shape* (source named or not, ignored tag bits) of the receives in use: an
+//!             arrival looks up one key in each and takes the oldest of what it found
 //! unexpected  one list in the order of arrival, looked through while it is short; a search that
 //!             would look far makes a table of the searched shape, which then is kept up to date
 //! ```
@@ -22,6 +23,7 @@
 mod index;
 mod posted;
 mod queue;
+mod run;
 mod shape;
 mod slab;
 mod unexpected;

@@ -1,5 +1,5 @@
-//! Posted receives: a place in front for one of each kind that is alone of it, a table per shape in
-//! use, and one list for receives of rare shapes.
+//! Posted receives: a run in front for each kind, of those that want the same; behind it a table
+//! per shape in use, and one list for receives of rare shapes.
 
 use std::cmp::Reverse;
 
@@ -7,6 +7,7 @@ use weft_wire::Kind;
 
 use super::index::Index;
 use super::queue::{Ends, Links};
+use super::run::Run;
 use super::shape::Shape;
 use super::slab::{NIL, Slab};
 use super::{Arrival, Posted, Want};
@@ -36,7 +37,7 @@ struct Table {
 /// Where a receive is.
 #[derive(Clone, Copy)]
 pub(super) enum Found {
-    /// In front, in the place of its kind.
+    /// The first of its kind's run.
     Front(usize),
     /// In a table, or in the list of rare shapes.
     Behind {
@@ -48,16 +49,16 @@ pub(super) enum Found {
 }
 
 /// Kinds of messages are told apart by the low bits of their numbers: two that are taken for one
-/// only keep each other from the place in front.
+/// only keep each other from the run in front.
 const KINDS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct PostedQueue<R> {
-    /// By kind, a receive that was alone of it when it was posted, and so is older than all others
-    /// that fit what it fits: nearly always the one, where messages go there and back. It costs no
-    /// table. (One place for all kinds would be taken for ever by a receive that stays, as those of
-    /// MPICH for its active messages do.)
-    front: [Option<Entry<R>>; KINDS],
+    /// By kind, receives that want the same, with none behind when each was posted: so they are
+    /// older than all others that fit what they fit. Nearly always the ones, where messages go
+    /// there and back or in windows; they cost no table. (One run for all kinds would be taken for
+    /// ever by a receive that stays, as those of MPICH for its active messages do.)
+    runs: [Run<R>; KINDS],
     /// How many of each kind are not in front.
     behind: [u32; KINDS],
     slab: Slab<Entry<R>>,
@@ -70,7 +71,7 @@ pub(super) struct PostedQueue<R> {
 impl<R> PostedQueue<R> {
     pub(super) fn new() -> PostedQueue<R> {
         PostedQueue {
-            front: [const { None }; KINDS],
+            runs: std::array::from_fn(|_| Run::new()),
             behind: [0; KINDS],
             slab: Slab::new(),
             links: Links::default(),
@@ -82,7 +83,7 @@ impl<R> PostedQueue<R> {
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.slab.len() + self.front.iter().flatten().count()
+        self.slab.len() + self.runs.iter().map(Run::len).sum::<usize>()
     }
 
     #[inline]
@@ -90,8 +91,8 @@ impl<R> PostedQueue<R> {
         let seq = self.next_seq;
         self.next_seq += 1;
         let kind = place(want.kind);
-        if self.front[kind].is_none() && self.behind[kind] == 0 {
-            self.front[kind] = Some(Entry { want, seq, table: TABLES as u8, receive });
+        if self.behind[kind] == 0 && self.runs[kind].takes(&want) {
+            self.runs[kind].push(want, seq, receive);
             return Posted { slot: NIL, seq };
         }
         self.insert_behind(want, seq, receive)
@@ -144,11 +145,10 @@ impl<R> PostedQueue<R> {
     #[inline]
     pub(super) fn find(&self, arrival: &Arrival) -> Option<Found> {
         let kind = place(arrival.kind);
-        match &self.front[kind] {
-            Some(entry) if entry.want.fits(arrival) => Some(Found::Front(kind)),
-            _ if self.behind[kind] == 0 => None,
-            _ => self.find_behind(arrival),
+        if self.runs[kind].fits(arrival) {
+            return Some(Found::Front(kind));
         }
+        if self.behind[kind] == 0 { None } else { self.find_behind(arrival) }
     }
 
     fn find_behind(&self, arrival: &Arrival) -> Option<Found> {
@@ -185,18 +185,22 @@ impl<R> PostedQueue<R> {
     /// The receive that [`PostedQueue::find`] found.
     #[inline]
     pub(super) fn get_mut(&mut self, found: Found) -> Option<(Posted, &mut R)> {
-        let (slot, entry) = match found {
-            Found::Front(kind) => (NIL, self.front[kind].as_mut()),
-            Found::Behind { slot, .. } => (slot, self.slab.get_mut(slot)),
-        };
-        entry.map(|e| (Posted { slot, seq: e.seq }, &mut e.receive))
+        match found {
+            Found::Front(kind) => {
+                self.runs[kind].first_mut().map(|(seq, r)| (Posted { slot: NIL, seq }, r))
+            }
+            Found::Behind { slot, .. } => {
+                let entry = self.slab.get_mut(slot);
+                entry.map(|e| (Posted { slot, seq: e.seq }, &mut e.receive))
+            }
+        }
     }
 
     /// Takes out the receive that [`PostedQueue::find`] found, with no change between.
     #[inline]
     pub(super) fn take(&mut self, found: Found) -> Option<R> {
         match found {
-            Found::Front(kind) => self.front[kind].take().map(|entry| entry.receive),
+            Found::Front(kind) => self.runs[kind].pop(),
             Found::Behind { slot, table, bucket } => self.take_behind(slot, table, bucket),
         }
     }
@@ -217,9 +221,7 @@ impl<R> PostedQueue<R> {
 
     pub(super) fn cancel(&mut self, posted: Posted) -> Option<R> {
         if posted.slot == NIL {
-            let is_it = |entry: &mut Entry<R>| entry.seq == posted.seq;
-            let found = self.front.iter_mut().find_map(|front| front.take_if(is_it));
-            return found.map(|entry| entry.receive);
+            return self.runs.iter_mut().find_map(|run| run.cancel(posted.seq));
         }
         let entry = self.slab.get(posted.slot)?;
         if entry.seq != posted.seq {
@@ -235,11 +237,10 @@ impl<R> PostedQueue<R> {
         mut which: impl FnMut(&Want, &R) -> bool,
         mut each: impl FnMut(Want, R),
     ) {
-        // Others of its kind are younger; those of other kinds may have been posted before it.
-        let fronts = self.front.iter_mut();
-        let mut fronts: Vec<Entry<R>> =
-            fronts.filter_map(|front| front.take_if(|e| which(&e.want, &e.receive))).collect();
-        fronts.sort_unstable_by_key(|e| Reverse(e.seq));
+        // Others of their kind are younger; those of other kinds may have been posted before them.
+        let runs = self.runs.iter_mut();
+        let mut fronts: Vec<_> = runs.flat_map(|run| run.take_out(&mut which)).collect();
+        fronts.sort_unstable_by_key(|(seq, ..)| Reverse(*seq));
         let mut slots: Vec<(u64, u32)> = self
             .slab
             .iter()
@@ -248,15 +249,15 @@ impl<R> PostedQueue<R> {
             .collect();
         slots.sort_unstable();
         for (seq, slot) in slots {
-            while let Some(entry) = fronts.pop_if(|e| e.seq < seq) {
-                each(entry.want, entry.receive);
+            while let Some((_, want, receive)) = fronts.pop_if(|(front, ..)| *front < seq) {
+                each(want, receive);
             }
             if let Some(entry) = self.unlink(slot) {
                 each(entry.want, entry.receive);
             }
         }
-        while let Some(entry) = fronts.pop() {
-            each(entry.want, entry.receive);
+        while let Some((_, want, receive)) = fronts.pop() {
+            each(want, receive);
         }
         self.settle();
     }
@@ -299,11 +300,13 @@ impl<R> PostedQueue<R> {
     /// Slots and buckets allocated, for tests of memory.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        self.slab.slots() + self.tables.iter().map(|t| t.index.buckets()).sum::<usize>()
+        let runs = self.runs.iter().map(Run::allocated).sum::<usize>();
+        let buckets = self.tables.iter().map(|t| t.index.buckets()).sum::<usize>();
+        self.slab.slots() + runs + buckets
     }
 }
 
-/// Where receives of this kind are counted, and have their place in front.
+/// Where receives of this kind are counted, and have their run.
 #[inline]
 fn place(kind: Kind) -> usize {
     usize::from(kind.0) % KINDS

@@ -356,6 +356,13 @@ fn the_memory_of_a_peak_is_given_back() {
     for n in 0..many {
         assert_eq!(matcher.arrive(arrival(1, n)), Some(n));
     }
+    // A run of those that want the same.
+    for n in 0..many {
+        assert!(matcher.post(want(Some(1), 7, 0), n).is_ok());
+    }
+    for n in 0..many {
+        assert_eq!(matcher.arrive(arrival(1, 7)), Some(n));
+    }
     assert!(matcher.unexpected.allocated() < 1024, "{}", matcher.unexpected.allocated());
     assert!(matcher.posted.allocated() < 1024, "{}", matcher.posted.allocated());
 }
