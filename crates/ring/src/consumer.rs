@@ -6,6 +6,9 @@ use crate::layout::{Control, INLINE, INLINE_AT, PLACE_AT, Place, WANT_AT};
 use crate::sync::{Ordering, fence};
 use crate::{Geometry, Head, Memory, RingError};
 
+/// What no slot holds.
+const UNKNOWN: u64 = u64::MAX;
+
 /// An item, without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
@@ -27,6 +30,8 @@ pub struct Consumer {
     back: Place,
     /// Whether the slots still hold the zeros that they began with.
     first_lap: bool,
+    /// What the next slot held when it was found empty.
+    empty: u64,
     /// Bytes of a payload that may lie in a block.
     longest_lent: usize,
     current: Option<Current>,
@@ -60,6 +65,7 @@ impl Consumer {
             taken: start,
             back: start,
             first_lap: true,
+            empty: UNKNOWN,
             longest_lent: 0,
             current: None,
             broken: None,
@@ -89,6 +95,9 @@ impl Consumer {
         }
         let at = self.geometry.slot_at(self.taken.slots);
         let word = self.mem.word(at).load(Ordering::Acquire);
+        if word == self.empty {
+            return Ok(false);
+        }
         if word as u32 != self.taken.slots.wrapping_add(1) {
             return self.nothing(word);
         }
@@ -161,6 +170,7 @@ impl Consumer {
     #[inline]
     pub fn release(&mut self) -> bool {
         let Some(current) = self.current.take() else { return false };
+        self.empty = UNKNOWN;
         self.taken.slots = self.taken.slots.wrapping_add(1);
         self.taken.units = self.taken.units.wrapping_add(current.take);
         if self.first_lap && self.taken.slots == self.geometry.slots() as u32 {
@@ -196,7 +206,11 @@ impl Consumer {
         let seq = Control::unpack(word).seq;
         let before = self.taken.slots.wrapping_add(1).wrapping_sub(self.geometry.slots() as u32);
         let empty = if self.first_lap { word == 0 } else { seq == before };
-        if empty { Ok(false) } else { Err(self.breaks("a sequence number")) }
+        if !empty {
+            return Err(self.breaks("a sequence number"));
+        }
+        self.empty = word;
+        Ok(false)
     }
 
     #[inline(never)]

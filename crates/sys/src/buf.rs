@@ -157,6 +157,18 @@ impl Buf {
         Buf { first, rest: None, len: 0, keeper: Keeper::Promise }
     }
 
+    /// Makes it speak of no memory. (Faster than to put an empty one in its place, for most need
+    /// not be dropped.)
+    #[inline]
+    pub fn clear(&mut self) {
+        if matches!(self.keeper, Keeper::Promise) && self.rest.is_none() {
+            self.first.len = 0;
+            self.len = 0;
+        } else {
+            *self = Buf::empty();
+        }
+    }
+
     /// `len` bytes at `ptr`.
     ///
     /// # Safety
@@ -403,6 +415,24 @@ impl Buf {
         want: usize,
         mut f: impl FnMut(*mut u8, usize, usize),
     ) -> usize {
+        if self.rest.is_some() {
+            return self.each_of_several(offset, want, f);
+        }
+        let len = self.first.len.saturating_sub(offset).min(want);
+        if len > 0 {
+            // SAFETY: `offset < first.len`, so the address stays inside the piece.
+            f(unsafe { self.first.ptr.as_ptr().add(offset) }, 0, len);
+        }
+        len
+    }
+
+    #[inline(never)]
+    fn each_of_several(
+        &self,
+        offset: usize,
+        want: usize,
+        mut f: impl FnMut(*mut u8, usize, usize),
+    ) -> usize {
         let mut skip = offset;
         let mut done = 0;
         for piece in self.pieces() {
@@ -448,6 +478,24 @@ mod tests {
         assert_eq!((middle.len(), middle.pieces().count()), (2, 2));
         assert_eq!((buf.range(4, 9).len(), buf.range(9, 1).len()), (1, 0));
         assert_eq!((a, b), ([1, 9, 9], [9, 9]));
+    }
+
+    #[test]
+    fn what_is_cleared_speaks_of_no_memory_and_keeps_none() {
+        let mut bytes = [1u8; 4];
+        // SAFETY: `bytes` outlives the buffers, and is not touched while they are used.
+        let [one, several] = unsafe {
+            let (first, second) = (bytes.as_mut_ptr(), bytes.as_mut_ptr().add(3));
+            [Buf::from_raw(first, 4), Buf::from_pieces([(first, 1), (second, 1)])]
+        };
+        let token = Arc::new(());
+        let kept = one.with_token(&token);
+        for mut buf in [one, several, kept, Buf::from_vec(vec![1, 2])] {
+            buf.clear();
+            assert_eq!((buf.len(), buf.write(0, &[9]), buf.range(0, 1).len()), (0, 0, 0));
+            assert!(buf.pieces().all(|piece| piece.is_empty()));
+        }
+        assert_eq!((bytes, Arc::strong_count(&token)), ([1; 4], 1));
     }
 
     #[test]
