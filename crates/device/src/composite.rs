@@ -10,7 +10,9 @@ use weft_sys::mem::{Mapping, ReadOnly};
 use weft_wire::{Address, Envelope, OpId, PeerId, Ticket};
 
 use crate::attention::Attention;
-use crate::device::{Caps, Counters, Device, Doorbell, Event, Pulse, Row, SendError, Wake, Way};
+use crate::device::{
+    Caps, Counters, Device, Doorbell, Event, Found, Pulse, Row, SendError, Taker, Wake, Way,
+};
 use crate::error::Error;
 use crate::pace::Pace;
 
@@ -121,40 +123,77 @@ impl Composite {
     /// peer sends in answer to its next step: programs count on that where it is kept in memory, as
     /// in most libraries.
     #[inline(never)]
-    fn poll_own(&mut self, now_ns: u64) -> bool {
-        let Some(own) = self.own else { return false };
-        if self.devices[own].poll(now_ns) {
+    fn poll_own(&mut self, poll: &mut impl FnMut(&mut dyn Device) -> Found) -> Found {
+        let Some(own) = self.own else { return Found::Nothing };
+        let found = poll(&mut *self.devices[own]);
+        if found == Found::Nothing {
+            (self.stirred, self.own_run) = (false, 0);
+        } else {
             self.at = own;
             self.own_run += 1;
-            return true;
         }
-        (self.stirred, self.own_run) = (false, 0);
-        false
+        found
     }
 
-    /// Asks all of several devices, or the passive one first, which was called.
-    fn poll_all(&mut self, now_ns: u64) -> bool {
-        let own_first = self.stirred && self.own_run < PASSIVE_RUN;
-        if own_first && self.poll_own(now_ns) {
-            return true;
-        }
-        // Messages come in runs, so the device of the last event goes first; now and then its
-        // neighbour does, so that none starves another. A device that is passed over keeps its
-        // event, which the owner has done with, until its next turn: that does no harm.
+    /// Polls as `poll` polls a device.
+    ///
+    /// Messages come in runs, so the device of the last event goes first; now and then its
+    /// neighbour does, so that none starves another. A device that is passed over keeps its event,
+    /// which the owner has done with, until its next turn: that does no harm.
+    #[inline]
+    fn poll_by(&mut self, mut poll: impl FnMut(&mut dyn Device) -> Found) -> Found {
         self.rounds = self.rounds.wrapping_add(1);
-        let count = self.active.len();
-        let mut turn = self.turn + usize::from(self.rounds.is_multiple_of(TURN_INTERVAL));
+        let anyway = self.stirred || self.rounds.is_multiple_of(TURN_INTERVAL);
+        let Some(&at) = self.active.get(self.turn).filter(|_| !anyway) else {
+            return self.poll_all(poll);
+        };
+        self.own_run = 0;
+        let found = poll(&mut *self.devices[at]);
+        if found != Found::Nothing {
+            self.at = at;
+            return found;
+        }
+        self.poll_others(self.turn + 1, self.active.len() - 1, poll)
+    }
+
+    /// Asks so many active devices, from the one at `turn` on.
+    #[inline]
+    fn poll_others(
+        &mut self,
+        mut turn: usize,
+        count: usize,
+        mut poll: impl FnMut(&mut dyn Device) -> Found,
+    ) -> Found {
         for _ in 0..count {
-            turn = if turn < count { turn } else { 0 };
+            turn = if turn < self.active.len() { turn } else { 0 };
             let at = self.active[turn];
-            if self.devices[at].poll(now_ns) {
+            let found = poll(&mut *self.devices[at]);
+            if found != Found::Nothing {
                 (self.at, self.turn, self.own_run) = (at, turn, 0);
-                return true;
+                return found;
             }
             turn += 1;
         }
+        Found::Nothing
+    }
+
+    /// Asks all of several devices, another one first, and the passive one if it was called.
+    #[inline(never)]
+    fn poll_all(&mut self, mut poll: impl FnMut(&mut dyn Device) -> Found) -> Found {
+        let own_first = self.stirred && self.own_run < PASSIVE_RUN;
+        if own_first {
+            let found = self.poll_own(&mut poll);
+            if found != Found::Nothing {
+                return found;
+            }
+        }
+        let next = usize::from(self.rounds.is_multiple_of(TURN_INTERVAL));
+        let found = self.poll_others(self.turn + next, self.active.len(), &mut poll);
+        if found != Found::Nothing {
+            return found;
+        }
         self.own_run = 0;
-        self.stirred && !own_first && self.poll_own(now_ns)
+        if self.stirred && !own_first { self.poll_own(&mut poll) } else { Found::Nothing }
     }
 
     #[inline]
@@ -412,12 +451,16 @@ impl Device for Composite {
 
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
-        if self.stirred || self.active.len() != 1 {
-            return self.poll_all(now_ns);
-        }
-        self.own_run = 0;
-        self.at = self.active[0];
-        self.devices[self.at].poll(now_ns)
+        let poll = |device: &mut dyn Device| match device.poll(now_ns) {
+            true => Found::Event,
+            false => Found::Nothing,
+        };
+        self.poll_by(poll) != Found::Nothing
+    }
+
+    #[inline]
+    fn poll_for(&mut self, now_ns: u64, taker: &mut dyn Taker) -> Found {
+        self.poll_by(|device| device.poll_for(now_ns, taker))
     }
 
     fn event(&self) -> Event<'_> {

@@ -104,6 +104,36 @@ pub enum Event<'a> {
     },
 }
 
+/// What [`Device::poll_for`] has come upon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// An event, which is the current one.
+    Event,
+    /// Messages, all of which were taken.
+    Taken,
+}
+
+/// Takes messages as a device finds them.
+pub trait Taker {
+    /// Takes a whole message, or leaves it.
+    fn take(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Take;
+}
+
+/// What a [`Taker`] did with a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Take {
+    /// Left it: it becomes the current event.
+    Left,
+    /// Left it for a later poll, and wants no more for now.
+    Later,
+    /// Took it, and takes another that is at hand.
+    Taken,
+    /// Took it, and wants no more for now.
+    Enough,
+}
+
 /// How a sleeping owner of a device wants to be woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wake {
@@ -409,6 +439,12 @@ pub trait Device: Send {
     /// Gives the current event back, makes progress and moves to the next event; `false` when there
     /// is none. `now_ns` is the monotonic clock, at most a little old.
     fn poll(&mut self, now_ns: u64) -> bool;
+
+    /// As [`Device::poll`], but whole messages that are at hand may go to `taker` at once, in their
+    /// order, instead of becoming events one by one.
+    fn poll_for(&mut self, now_ns: u64, _taker: &mut dyn Taker) -> Found {
+        if self.poll(now_ns) { Found::Event } else { Found::Nothing }
+    }
 
     /// The address that a peer was associated by.
     fn address(&self, peer: PeerId) -> Option<&Address>;

@@ -22,7 +22,9 @@
 pub use crate::endpoint::ops::Until;
 pub use crate::endpoint::region::Row;
 pub use crate::endpoint::share::Share;
-pub use crate::endpoint::turn::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
+pub use crate::endpoint::turn::{
+    Access, Along, Atomic, Cookie, Occurrence, Placed, Received, Sent, Turn,
+};
 pub use crate::group::seat::{Broadcast, Seat};
 pub use crate::group::shared::{LOOKS, Shared, SharedOp, Spans, Started};
 pub use crate::region::joined::Joining;

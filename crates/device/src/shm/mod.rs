@@ -54,7 +54,7 @@ use weft_sys::epoll::Epoll;
 use weft_sys::mem::{Mapping, ReadOnly};
 use weft_wire::{Address, Envelope, JobKey, OpId, PeerId, Ticket};
 
-use crate::device::{Caps, Counters, Device, Doorbell, Event, SendError, Wake};
+use crate::device::{Caps, Counters, Device, Doorbell, Event, Found, SendError, Taker, Wake};
 use crate::error::Error;
 use crate::pace::Pace;
 use bell::OwnBell;
@@ -543,7 +543,12 @@ impl Device for Shm {
 
     #[inline]
     fn poll(&mut self, now_ns: u64) -> bool {
-        self.poll_in(now_ns)
+        self.poll_in(now_ns, &mut poll::Nobody) != Found::Nothing
+    }
+
+    #[inline]
+    fn poll_for(&mut self, now_ns: u64, taker: &mut dyn Taker) -> Found {
+        self.poll_in(now_ns, taker)
     }
 
     #[inline]

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use weft_ring::{Item, RingError, Sleep};
 use weft_sys::process::await_end;
-use weft_wire::Ticket;
+use weft_wire::{Envelope, PeerId, Ticket};
 
 use super::item::{self, Announcement};
 use super::peer::{Post, State};
 use super::{Current, Queued, Shm};
-use crate::device::Wake;
+use crate::device::{Found, Take, Taker, Wake};
 use crate::error::Error;
 
 /// How often the sockets are looked at where nothing is expected on them; looking costs a system
@@ -41,9 +41,19 @@ const FAIR: u32 = 16;
 /// Rings that were active last, the latest first.
 pub(super) const HOT: usize = 4;
 
+/// Takes no message: each becomes an event.
+pub(super) struct Nobody;
+
+impl Taker for Nobody {
+    #[inline]
+    fn take(&mut self, _: PeerId, _: &Envelope, _: &[u8]) -> Take {
+        Take::Left
+    }
+}
+
 impl Shm {
     #[inline]
-    pub(super) fn poll_in(&mut self, now_ns: u64) -> bool {
+    pub(super) fn poll_in(&mut self, now_ns: u64, taker: &mut (impl Taker + ?Sized)) -> Found {
         self.now_ns = now_ns;
         if let Some((sleep, empty)) = self.armed {
             self.disarm(sleep, empty);
@@ -55,7 +65,10 @@ impl Shm {
         if self.copies() || !self.streams.is_empty() || self.backlogs > 0 {
             self.progress();
         }
-        !self.queued.is_empty() && self.next_queued() || self.scan()
+        if !self.queued.is_empty() {
+            return self.next_queued();
+        }
+        self.scan(taker)
     }
 
     /// Whether there are large messages that this process copies, for itself or for a peer.
@@ -204,14 +217,15 @@ impl Shm {
 
     /// Looks for the next arrival.
     #[inline]
-    fn scan(&mut self) -> bool {
+    fn scan(&mut self, taker: &mut (impl Taker + ?Sized)) -> Found {
         let count = self.peers.len();
         if self.quiet {
-            return self.scan_callers(count);
+            return self.scan_callers(count, taker);
         }
         if self.sweep && count > ALL_PEERS {
-            if self.scan_hot(count) {
-                return true;
+            let found = self.scan_hot(count, taker);
+            if found != Found::Nothing {
+                return found;
             }
             if self.note {
                 self.bell.bell.note();
@@ -221,61 +235,72 @@ impl Shm {
             for _ in 0..count {
                 // Goes on after the one that had something last, so that all get their turn.
                 self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
-                if self.take_from(self.cursor) {
+                let found = self.take_from(self.cursor, taker);
+                if found != Found::Nothing {
                     self.heat(self.cursor);
-                    return true;
+                    return found;
                 }
             }
             self.sweep = false;
             self.quiet = std::mem::take(&mut self.note) && count > ALL_PEERS;
-            return false;
+            return Found::Nothing;
         }
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(FAIR) {
-            return self.scan_in_turn(count) || self.scan_hot(count);
+            let found = self.scan_in_turn(count, taker);
+            return if found == Found::Nothing { self.scan_hot(count, taker) } else { found };
         }
-        self.scan_hot(count) || self.scan_in_turn(count)
+        let found = self.scan_hot(count, taker);
+        if found == Found::Nothing { self.scan_in_turn(count, taker) } else { found }
     }
 
     /// Looks where somebody has rung, and there again until nothing is left.
-    fn scan_callers(&mut self, count: usize) -> bool {
+    fn scan_callers(&mut self, count: usize, taker: &mut (impl Taker + ?Sized)) -> Found {
         self.due |= self.bell.bell.callers();
         if self.due == 0 {
-            return false;
+            return Found::Nothing;
         }
         for _ in 0..count {
             self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
-            if self.due & self.callers[self.cursor] != 0 && self.take_from(self.cursor) {
-                return true;
+            if self.due & self.callers[self.cursor] != 0 {
+                let found = self.take_from(self.cursor, taker);
+                if found != Found::Nothing {
+                    return found;
+                }
             }
         }
         self.due = 0;
-        false
+        Found::Nothing
     }
 
     #[inline(never)]
-    fn scan_hot(&mut self, count: usize) -> bool {
+    fn scan_hot(&mut self, count: usize, taker: &mut (impl Taker + ?Sized)) -> Found {
         for place in 0..HOT {
             let at = self.hot[place];
-            if at < count && self.take_from(at) {
+            if at >= count {
+                continue;
+            }
+            let found = self.take_from(at, taker);
+            if found != Found::Nothing {
                 self.hot[..=place].rotate_right(1);
-                return true;
+                return found;
             }
         }
-        false
+        Found::Nothing
     }
 
     #[inline(never)]
-    fn scan_in_turn(&mut self, count: usize) -> bool {
+    fn scan_in_turn(&mut self, count: usize, taker: &mut (impl Taker + ?Sized)) -> Found {
         for _ in 0..IN_TURN {
             self.cursor = if self.cursor + 1 >= count { 0 } else { self.cursor + 1 };
             let at = self.cursor;
-            if self.take_from(at) {
+            let found = self.take_from(at, taker);
+            if found != Found::Nothing {
                 self.heat(at);
-                return true;
+                return found;
             }
         }
-        false
+        Found::Nothing
     }
 
     /// A peer had something: it may have more soon.
@@ -287,31 +312,52 @@ impl Shm {
         }
     }
 
-    /// Takes items from one ring until there is an event for the one above.
+    /// Takes items from one ring until there is an event for the one above, or `taker` has taken
+    /// the messages at hand.
     #[inline]
-    fn take_from(&mut self, at: usize) -> bool {
+    fn take_from(&mut self, at: usize, taker: &mut (impl Taker + ?Sized)) -> Found {
         // What a sweep or a call leads to is not looked at again before somebody sleeps.
         let patiently = !self.sweep && !self.quiet;
+        let mut taken = Found::Nothing;
         loop {
-            let Some(line) = &mut self.peers[at].line else { return false };
+            let Shm { peers, count, .. } = self;
+            let id = peers[at].id;
+            let Some(line) = &mut peers[at].line else { return taken };
             let found = if patiently { line.ends.peek_patiently() } else { line.ends.peek() };
             match found {
                 Ok(Some(item)) if item.kind == item::MESSAGE => {
-                    self.current = Current::Message { at };
-                    self.count.received += 1;
-                    self.count.received_bytes += item.len as u64;
-                    return true;
+                    let (envelope, len) = (item::envelope(item.head), item.len);
+                    let take = taker.take(id, &envelope, line.ends.payload());
+                    if take == Take::Later {
+                        return Found::Taken;
+                    }
+                    count.received += 1;
+                    count.received_bytes += len as u64;
+                    if take == Take::Left {
+                        self.current = Current::Message { at };
+                        return Found::Event;
+                    }
+                    taken = Found::Taken;
+                    let more = take == Take::Taken && line.ends.has_more();
+                    if line.ends.release() {
+                        // It waits for room, and there is some now.
+                        line.ring();
+                    }
+                    if !more {
+                        return taken;
+                    }
                 }
                 Ok(Some(item)) if item.kind == item::DATAGRAM => {
                     self.current = Current::Datagram { at };
                     self.count.datagrams_received += 1;
-                    return true;
+                    return Found::Event;
                 }
-                Ok(None) if line.ended.is_none() => return false,
+                Ok(None) if line.ended.is_none() => return taken,
                 Ok(None) => return self.end(at),
                 Ok(Some(&item)) => {
-                    if self.take_up(at, item) {
-                        return true;
+                    let found = self.take_up(at, item);
+                    if found != Found::Nothing {
+                        return found;
                     }
                 }
                 Err(error) => return self.spoilt(at, error),
@@ -320,35 +366,36 @@ impl Shm {
     }
 
     #[cold]
-    fn spoilt(&mut self, at: usize, error: RingError) -> bool {
+    fn spoilt(&mut self, at: usize, error: RingError) -> Found {
         self.bury(at, &error.to_string());
         self.next_queued()
     }
 
     #[cold]
-    fn next_queued(&mut self) -> bool {
+    fn next_queued(&mut self) -> Found {
         if self.queued.is_empty() {
-            return false;
+            return Found::Nothing;
         }
         self.current_queued = self.queued.pop_front();
         self.current = Current::Queued;
-        true
+        Found::Event
     }
 
-    /// Deals with an item that is no message. `true`: it is, or has led to, an event. Unless it is
-    /// the event itself, it is released.
+    /// Deals with an item that is no message, which may be, or lead to, an event. Unless it is the
+    /// event itself, it is released.
     #[cold]
-    fn take_up(&mut self, at: usize, item: Item) -> bool {
+    fn take_up(&mut self, at: usize, item: Item) -> Found {
         match item.kind {
             item::ANNOUNCE => {
-                if self.take_announcement(at) {
-                    return true;
+                let found = self.take_announcement(at);
+                if found != Found::Nothing {
+                    return found;
                 }
             }
             item::AWAITED => {
                 self.count.received_bytes += item.len as u64;
                 self.take_awaited(at);
-                return true;
+                return Found::Event;
             }
             item::TAKEN => {
                 let arrived = self.peers[at].awaited.pop_front();
@@ -385,16 +432,16 @@ impl Shm {
     }
 
     /// Makes an announcement the current event, unless it was withdrawn.
-    fn take_announcement(&mut self, at: usize) -> bool {
+    fn take_announcement(&mut self, at: usize) -> Found {
         let peer = &mut self.peers[at];
-        let Some(line) = &mut peer.line else { return false };
+        let Some(line) = &mut peer.line else { return Found::Nothing };
         let Some(a) = Announcement::decode(line.ends.payload()) else {
             self.bury(at, "it sends an announcement that is none");
             return self.next_queued();
         };
         let (slot, len, ticket) = (a.id.slot as usize, a.len, Ticket(a.id.pack()));
         if slot >= super::inbox::OFFERS {
-            return false;
+            return Found::Nothing;
         }
         if peer.arrivals.get(slot).is_some_and(Option::is_some) {
             self.bury(at, "it announces a message in the place of one that was not asked for yet");
@@ -403,7 +450,7 @@ impl Shm {
         if !line.inbox.is_offered(a.id) {
             line.post(Post::done(a.id, false));
             self.count_backlogs();
-            return false;
+            return Found::Nothing;
         }
         if peer.arrivals.len() <= slot {
             peer.arrivals.resize(slot + 1, None);
@@ -411,13 +458,13 @@ impl Shm {
         peer.arrivals[slot] = Some(a);
         self.current = Current::Announced { at, len, ticket };
         self.count.received += 1;
-        true
+        Found::Event
     }
 
     /// A connection has ended, and all that came over it was seen. The one above is told also after
     /// a goodbye, for it may still wait for a message.
     #[cold]
-    fn end(&mut self, at: usize) -> bool {
+    fn end(&mut self, at: usize) -> Found {
         let peer = &self.peers[at];
         match peer.line.as_ref().map(|line| (line.bye, &line.ended, line.pid)) {
             Some((false, Some(why), pid)) => {

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use weft::boundary::{Access, Occurrence, Placed, Turn};
+use weft::boundary::{Access, Occurrence, Placed, Received, Turn};
 use weft::endpoint::{Endpoint, Matched, Status};
 use weft::error::Error;
 use weft_wire::Address;
@@ -364,7 +364,10 @@ impl Live {
     /// Tells what has happened; `true` if something has.
     #[inline]
     pub fn tell_all(&self, turn: &mut Turn<'_>, bound: &Bound, state: &mut State) -> bool {
-        turn.occurrences(|occurrence| self.tell(bound, state, occurrence))
+        turn.occurrences(|occurrence| match occurrence {
+            Occurrence::Received(received) => bound.received(state, received),
+            other => self.tell(bound, state, other),
+        })
     }
 
     /// Makes progress; whether there is something that nobody has taken out of its queues.
@@ -373,8 +376,10 @@ impl Live {
         self.bound.get().is_some_and(|bound| bound.queues().any(Queue::any))
     }
 
+    #[inline(never)]
     fn tell(&self, bound: &Bound, state: &mut State, occurrence: &Occurrence) {
         match occurrence {
+            Occurrence::Received(received) => bound.received(state, received),
             Occurrence::Ended { cookie, result, placed } => {
                 let mark = Mark(cookie.mark);
                 if let Some(at) = mark.joins() {
@@ -464,6 +469,30 @@ impl Bound {
             let flags = flags_of(kind);
             let source = FI_ADDR_NOTAVAIL;
             told.queue.push(Entry { context, flags, len, buf: 0, data: 0, tag: 0, source });
+        }
+    }
+
+    /// A receive of one message has ended well.
+    #[inline]
+    fn received(&self, state: &State, received: &Received) {
+        let (mark, len, envelope) = (Mark(received.cookie.mark), received.len, received.envelope());
+        let kind = mark.kind();
+        if let Some(counter) = self.counter(kind) {
+            counter.count(len);
+        }
+        if let Some(told) = &self.receive
+            && mark.told()
+        {
+            let has_data = envelope.flags & HAS_DATA != 0;
+            told.queue.push(Entry {
+                context: received.cookie.context,
+                flags: flags_of(kind) | if has_data { FI_REMOTE_CQ_DATA } else { 0 },
+                len,
+                buf: 0,
+                data: envelope.data,
+                tag: envelope.tag,
+                source: state.number(received.source),
+            });
         }
     }
 

@@ -1,46 +1,98 @@
 //! What an endpoint does with what its device tells it.
 
-use weft_proto::msg::matching::{Arrival, Want};
+use weft_proto::msg::matching::{Arrival, Matcher, Want};
 use weft_sys::clock::now_ns;
 use weft_wire::{Envelope, Kind, PeerId, Ticket};
 
 use super::collective::says_broken;
-use super::exchange::EXCHANGED_MAX;
+use super::exchange::{EXCHANGED_MAX, Exchange};
 use super::many::{self, MANY};
-use super::ops::{State, Status};
+use super::ops::{Ops, State, Status};
 use super::remote::{answered, end_unanswered};
 use super::serve::Remote;
-use super::work::{EndpointWork, Unexpected, is_matched, whole};
-use crate::device::Event;
+use super::work::{AWAITED_MAX, EndpointWork, Unexpected, is_matched, whole};
+use crate::device::{Device, Event, Take, Taker};
 use crate::error::Error;
 use crate::remote::Refusal;
 
+/// Gives messages to the receives that wait for them.
+pub(super) struct Receiving<'a> {
+    pub(super) matcher: &'a mut Matcher<u32, Unexpected>,
+    pub(super) ops: &'a mut Ops,
+    pub(super) exchange: &'a mut Exchange,
+    /// How many it has taken so far.
+    pub(super) taken: u32,
+}
+
+impl Receiving<'_> {
+    /// Gives a message to its receive. Not to one of several messages: which that is, if any, is
+    /// the error.
+    #[inline]
+    fn receive(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        payload: &[u8],
+    ) -> Result<(), Option<u32>> {
+        // Word by word, as it was written a moment ago.
+        let (tag, rest, data) = envelope.words();
+        let envelope = Envelope::from_words(tag, rest, data);
+        let arrival = Arrival { source: peer, tag, kind: envelope.kind };
+        let matched = self.matcher.arrive_at(arrival, |receive| receive & MANY != 0);
+        let slot = matched.filter(|slot| slot & MANY == 0).ok_or(matched)?;
+        let (source, len) = (peer.0, payload.len());
+        let begun = (len > EXCHANGED_MAX).then(now_ns);
+        let room = self.ops.at(slot).buf.write(0, payload);
+        if let Some(begun) = begun {
+            self.exchange.out_of_ring.note(len, now_ns() - begun);
+        }
+        let status = Status { source, envelope, len };
+        if room >= len {
+            self.ops.end_received(slot, status);
+        } else {
+            self.end_truncated(slot, status, room);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn end_truncated(&mut self, slot: u32, status: Status, room: usize) {
+        self.ops.end(slot, whole(status, room));
+    }
+}
+
+impl Taker for Receiving<'_> {
+    #[inline]
+    fn take(&mut self, peer: PeerId, envelope: &Envelope, payload: &[u8]) -> Take {
+        match self.receive(peer, envelope, payload) {
+            // To be stored, it costs more than it does where it lies until it is wanted.
+            Err(None) if self.taken > 0 && is_matched(envelope.kind) => return Take::Later,
+            Err(_) => return Take::Left,
+            Ok(()) => {}
+        }
+        self.taken += 1;
+        if self.taken < AWAITED_MAX { Take::Taken } else { Take::Enough }
+    }
+}
+
 impl EndpointWork {
+    /// What gives messages to receives, of which it has taken so many.
+    #[inline]
+    pub(super) fn receiving(&mut self, taken: u32) -> (&mut dyn Device, Receiving<'_>) {
+        let EndpointWork { device, matcher, ops, exchange, .. } = self;
+        (&mut **device, Receiving { matcher, ops, exchange, taken })
+    }
+
     /// Takes the device's current event; `true` if it was a whole message, or the end of one, and
     /// whoever waits for it can go on.
     #[inline]
     pub(super) fn take_event(&mut self) -> bool {
-        match self.device.event() {
+        let EndpointWork { device, matcher, ops, exchange, .. } = self;
+        match device.event() {
             Event::Message { peer, envelope, payload } => {
-                // Word by word, as it was written a moment ago.
-                let (tag, rest, data) = envelope.words();
-                let envelope = Envelope::from_words(tag, rest, data);
-                let arrival = Arrival { source: peer, tag, kind: envelope.kind };
-                let matched = self.matcher.arrive_at(arrival, |receive| receive & MANY != 0);
-                let Some(slot) = matched.filter(|slot| slot & MANY == 0) else {
+                let mut receiving = Receiving { matcher, ops, exchange, taken: 0 };
+                if let Err(matched) = receiving.receive(peer, &envelope, payload) {
                     self.take_other(matched);
-                    return true;
-                };
-                let (source, len) = (peer.0, payload.len());
-                let begun = (len > EXCHANGED_MAX).then(now_ns);
-                let room = self.ops.at(slot).buf.write(0, payload);
-                if let Some(begun) = begun {
-                    self.exchange.out_of_ring.note(len, now_ns() - begun);
-                }
-                if room >= len {
-                    self.ops.end_well(slot, Status { source, envelope, len });
-                } else {
-                    self.end_truncated(slot, room);
                 }
                 return true;
             }
@@ -100,14 +152,6 @@ impl EndpointWork {
             }
             None => self.take_request(),
         }
-    }
-
-    /// The device's current event is a message for which there was too little room.
-    #[cold]
-    fn end_truncated(&mut self, slot: u32, room: usize) {
-        let Event::Message { peer, envelope, payload } = self.device.event() else { return };
-        let status = Status { source: peer.0, envelope, len: payload.len() };
-        self.ops.end(slot, whole(status, room));
     }
 
     fn take_announced(&mut self, peer: PeerId, envelope: Envelope, len: u64, ticket: Ticket) {

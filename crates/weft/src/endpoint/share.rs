@@ -180,7 +180,7 @@ mod tests {
         each.map(|occurrence| match occurrence {
             Occurrence::Accessed { key, len, data, .. } => (key, len, data),
             Occurrence::Touched { key, len, .. } => (Some(key), len, None),
-            Occurrence::Ended { .. } => panic!("nothing has ended"),
+            other => panic!("nothing has ended: {other:?}"),
         })
         .collect()
     }

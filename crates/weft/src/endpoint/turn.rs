@@ -56,10 +56,41 @@ pub enum Access {
     FetchAtomic,
 }
 
+/// A receive that has got its message. All of it is whole words, for it is read a moment after it
+/// was written: see [`Envelope`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Which one.
+    pub cookie: Cookie,
+    /// The peer.
+    pub source: u32,
+    /// Bytes.
+    pub len: usize,
+    /// As [`Envelope::words`] gives them.
+    words: (u64, u32, u64),
+}
+
+impl Received {
+    #[inline]
+    pub(super) fn new(cookie: Cookie, status: &Status) -> Received {
+        let Status { source, envelope, len } = status;
+        Received { cookie, source: *source, len: *len, words: envelope.words() }
+    }
+
+    /// What the message says of itself.
+    #[inline]
+    pub fn envelope(&self) -> Envelope {
+        let (tag, rest, data) = self.words;
+        Envelope::from_words(tag, rest, data)
+    }
+}
+
 /// What an endpoint tells its boundary.
 #[derive(Debug)]
 pub enum Occurrence {
-    /// An operation has ended.
+    /// A receive of one message has ended well.
+    Received(Received),
+    /// An operation has ended in another way, or another operation.
     Ended {
         /// Which one.
         cookie: Cookie,

@@ -8,7 +8,7 @@ use weft_sys::watch::Signal;
 use weft_wire::{Envelope, JobKey, Kind, PeerId};
 
 use super::*;
-use crate::boundary::{Access, Along, Atomic, Cookie, Occurrence, Placed, Sent, Turn};
+use crate::boundary::{Access, Along, Atomic, Cookie, Occurrence, Placed, Received, Sent, Turn};
 use crate::context::DeviceKind;
 use crate::remote::{AtomicOp, Rights, Scalar, Spot};
 use weft_proto::msg::matching::Want;
@@ -92,6 +92,11 @@ pub(super) fn shown(at: &Side, other: &Side, want: &Want) {
 
 pub(super) fn ended(occurrence: Occurrence) -> (u64, Result<Status, Error>, Option<Placed>) {
     match occurrence {
+        Occurrence::Received(received) => {
+            let Received { cookie: c, source, len, .. } = received;
+            assert_eq!(c, cookie(c.context));
+            (c.context, Ok(Status { source, envelope: received.envelope(), len }), None)
+        }
         Occurrence::Ended { cookie: c, result, placed } => {
             assert_eq!(c, cookie(c.context));
             (c.context, result, placed)
@@ -130,6 +135,42 @@ fn messages_of_any_size_end_with_their_cookie() {
         }
     }
     assert!(a.endpoint.turn(|turn| turn.occurrence().is_none()));
+}
+
+#[test]
+fn what_nobody_waits_for_yet_stays_where_it_is_while_there_is_something_for_others() {
+    let (a, b, to_b) = pair();
+    let send = |tag| {
+        let from = Buf::from_vec(pattern(8));
+        a.endpoint.turn(|turn| turn.send(to_b, &envelope(Kind::TAGGED, tag), &from, None).unwrap());
+    };
+    let post = |turn: &mut Turn<'_>, tag| {
+        let want = Want { tag, ignore: 0, ..any(Kind::TAGGED) };
+        turn.receive(want, Buf::from_vec(vec![0; 8]), cookie(tag));
+    };
+    // They know each other from here on.
+    b.endpoint.turn(|turn| post(turn, 0));
+    send(0);
+    assert_eq!(ended(next(&b, &a)).0, 0);
+    let kept = b.endpoint.turn(|turn| turn.kept());
+    // In one turn, so that its tender takes none of them.
+    b.endpoint.turn(|turn| {
+        (1..=5).for_each(send);
+        for tag in 1..=3 {
+            post(turn, tag);
+            assert!(turn.progress());
+            assert_eq!(turn.occurrence().map(|occurrence| ended(occurrence).0), Some(tag));
+            assert!(turn.occurrence().is_none());
+        }
+        assert_eq!(turn.kept(), kept, "the others were stored");
+        // Who waits for none of them finds them by a probe.
+        assert!(turn.progress());
+        let shown = turn.peek(&any(Kind::TAGGED)).unwrap();
+        assert_eq!((shown.tag(), turn.kept()), (4, kept + 2));
+        (4..=5).for_each(|tag| post(turn, tag));
+        let ends = [turn.occurrence(), turn.occurrence()];
+        assert_eq!(ends.map(|occurrence| ended(occurrence.unwrap()).0), [4, 5]);
+    });
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn accessed(occurrence: Occurrence) -> (Option<u64>, usize, Option<u64>) {
     match occurrence {
         Occurrence::Accessed { key, len, data, .. } => (key, len, data),
         Occurrence::Touched { key, len, .. } => (Some(key), len, None),
-        Occurrence::Ended { .. } => panic!("an operation has ended that nobody began"),
+        other => panic!("nobody began an operation: {other:?}"),
     }
 }
 

@@ -22,7 +22,7 @@ use super::serve::Remote;
 use super::turn::Cookie;
 use crate::attention::Attention;
 use crate::context::Early;
-use crate::device::{Counters, Device};
+use crate::device::{Counters, Device, Found};
 use crate::error::Error;
 use crate::group::Groups;
 use crate::held::Held;
@@ -45,7 +45,7 @@ const EVENTS_MAX: usize = 64;
 
 /// Messages that somebody waits for taken in one go, where they are at hand. The caller may then do
 /// with all what it does between two calls, and that may be much: MPICH gives its processor away.
-const AWAITED_MAX: u32 = 8;
+pub(super) const AWAITED_MAX: u32 = 8;
 
 /// Messages of so many bytes are never announced for their length: no device is asked.
 const ALWAYS_EAGER: usize = 64;
@@ -393,14 +393,21 @@ impl EndpointWork {
         self.unpolled = 0;
         let mut awaited = 0;
         for _ in 0..EVENTS_MAX {
-            if !self.device.poll(now_ns) {
+            let ends = self.ops.ends;
+            let (device, mut receiving) = self.receiving(awaited);
+            let found = device.poll_for(now_ns, &mut receiving);
+            if found == Found::Nothing {
                 break;
             }
             did = true;
-            let before = (self.ops.ends, self.groups.ends);
-            let may_go_on = self.take_event();
-            awaited += u32::from(may_go_on && (self.ops.ends, self.groups.ends) != before);
-            if awaited > 0 && (awaited >= AWAITED_MAX || !self.device.has_more()) {
+            awaited += self.ops.ends.wrapping_sub(ends);
+            if found == Found::Event {
+                let before = (self.ops.ends, self.groups.ends);
+                let may_go_on = self.take_event();
+                awaited += u32::from(may_go_on && (self.ops.ends, self.groups.ends) != before);
+            }
+            let more = found == Found::Event && self.device.has_more();
+            if awaited >= AWAITED_MAX || awaited > 0 && !more {
                 break;
             }
         }
