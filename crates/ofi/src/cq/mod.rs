@@ -2,13 +2,15 @@
 
 mod queue;
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::abi::*;
 use crate::domain::Shared;
 use crate::fail::{Fail, call, count, guard};
+use crate::loaded::loaded;
 use crate::object::{Object, give, head, of, ops, table, take, unused};
 use crate::wait::Sources;
 
@@ -20,6 +22,10 @@ pub struct Cq {
     handle: fid_cq,
     queue: Arc<Queue>,
     domain: Arc<Shared>,
+    /// See [`is_read_until_empty`].
+    is_read_until_empty: bool,
+    /// Whether such a reader has just been told all.
+    is_emptied: Flag,
 }
 
 // SAFETY: `repr(C)`, and the handle is first.
@@ -59,29 +65,28 @@ impl Cq {
         sources: *mut fi_addr_t,
     ) -> Result<usize, Fail> {
         let queue = &*self.queue;
+        let take = || match queue.has_none() {
+            true => Ok(None),
+            // SAFETY: the caller's promise.
+            false => unsafe { queue.take(into.cast(), count, sources) },
+        };
         if count == 0 {
             // Asked for the sake of progress alone.
             queue.sources().progress();
         }
-        let mut did = false;
-        for turn in 0..3 {
-            // SAFETY: the caller's promise.
-            let taken = unsafe { queue.take(into.cast(), count, sources) };
-            match taken {
-                Ok(None) => {
-                    if turn == 2 || turn == 1 && (did || !queue.sources().idle()) {
-                        break;
-                    }
-                    did = queue.sources().progress_briskly();
-                }
-                Ok(Some(taken)) => {
-                    queue.sources().begin_again();
-                    return Ok(taken);
-                }
-                Err(fail) => return Err(fail),
-            }
+        if let Some(taken) = take()? {
+            self.is_emptied.set(self.is_read_until_empty && taken < count);
+            queue.sources().begin_again();
+            return Ok(taken);
         }
-        Err(Fail::AGAIN)
+        if self.is_emptied.take() {
+            return Err(Fail::AGAIN);
+        }
+        let did = queue.sources().progress_briskly();
+        let did = did || queue.sources().idle() && queue.sources().progress_briskly();
+        let taken = if did { take()? } else { None };
+        self.is_emptied.set(self.is_read_until_empty && taken.is_some_and(|taken| taken < count));
+        taken.ok_or(Fail::AGAIN)
     }
 }
 
@@ -107,7 +112,40 @@ pub fn open(
     let sources = Sources::new(attr.wait_obj, domain.threads)?;
     let queue = Queue::new(attr.format, sources, domain.threads);
     let handle = fid_cq { fid: head(FI_CLASS_CQ, context, &OPS), ops: table(&CQ_OPS) };
-    Ok(give(Cq { handle, queue, domain: Arc::clone(domain) }))
+    let (domain, is_emptied) = (Arc::clone(domain), Flag::default());
+    let is_read_until_empty = is_read_until_empty();
+    Ok(give(Cq { handle, queue, domain, is_read_until_empty, is_emptied }))
+}
+
+/// Whether the MPI library of this process reads a queue until it is told that nothing is left,
+/// before it does anything with what it has read: Open MPI 4 does. A look for more at that moment
+/// would only keep it from going on (8 bytes there and back in a node 0.40 us with it, 0.29
+/// without).
+fn is_read_until_empty() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    let is_of_it = |name: &CStr| name.to_string_lossy().ends_with("/libopen-pal.so.40");
+    *ANSWER.get_or_init(|| !loaded(is_of_it).is_empty())
+}
+
+/// A hint that threads may share.
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Flag {
+    #[inline]
+    fn set(&self, to: bool) {
+        if self.0.load(Ordering::Relaxed) != to {
+            self.0.store(to, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was set; it is not afterwards.
+    #[inline]
+    fn take(&self) -> bool {
+        let was = self.0.load(Ordering::Relaxed);
+        self.set(false);
+        was
+    }
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

@@ -42,17 +42,29 @@ pub struct Failure {
     pub text: Cow<'static, CStr>,
 }
 
-enum Item {
-    Done(Entry),
-    Failed(Box<Failure>),
-}
-
 #[derive(Default)]
 struct Inner {
-    items: VecDeque<Item>,
+    done: VecDeque<Entry>,
+    /// How many were taken out of it so far.
+    taken: u64,
+    /// How many went before each. (Apart, so that entries are plain words.)
+    failed: VecDeque<(u64, Box<Failure>)>,
     texts: VecDeque<Cow<'static, CStr>>,
     texts_gone: i32,
     gives_way: bool,
+}
+
+impl Inner {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.done.is_empty() && self.failed.is_empty()
+    }
+
+    /// How many come before the first failure.
+    #[inline]
+    fn before_failure(&self) -> Option<usize> {
+        self.failed.front().map(|(before, _)| (before - self.taken) as usize)
+    }
 }
 
 /// The entries, shared by the queue's handle and its endpoints.
@@ -76,14 +88,17 @@ impl Queue {
     // Always, so that the entry is written once, where it stays.
     #[inline(always)]
     pub fn push(&self, entry: Entry) {
-        self.inner.enter().items.push_back(Item::Done(entry));
+        self.inner.enter().done.push_back(entry);
         self.sources.notify();
     }
 
     /// An operation has failed.
     #[cold]
     pub fn fail(&self, failure: Failure) {
-        self.inner.enter().items.push_back(Item::Failed(Box::new(failure)));
+        let mut inner = self.inner.enter();
+        let before = inner.taken + inner.done.len() as u64;
+        inner.failed.push_back((before, Box::new(failure)));
+        drop(inner);
         self.sources.notify();
     }
 
@@ -99,7 +114,14 @@ impl Queue {
 
     /// Whether there is something.
     pub fn any(&self) -> bool {
-        !self.inner.enter().items.is_empty()
+        !self.inner.enter().is_empty()
+    }
+
+    /// Whether [`Queue::take`] would give [`None`].
+    #[inline]
+    pub fn has_none(&self) -> bool {
+        let inner = self.inner.enter();
+        inner.is_empty() && !inner.gives_way
     }
 
     /// See [`Sources::arm`].
@@ -126,37 +148,34 @@ impl Queue {
         if std::mem::take(&mut inner.gives_way) {
             return Err(Fail::AGAIN);
         }
-        if inner.items.is_empty() {
-            return Ok(None);
+        let left = inner.done.len().min(inner.before_failure().unwrap_or(usize::MAX));
+        if left == 0 {
+            return if inner.failed.is_empty() { Ok(None) } else { Err(Fail::AVAIL) };
         }
-        let mut taken = 0;
-        while taken < count {
-            match inner.items.front() {
-                Some(Item::Done(entry)) => {
-                    // SAFETY: fewer than `count` have been written.
-                    unsafe {
-                        write(self.format, into, taken, entry);
-                        if !sources.is_null() {
-                            *sources.add(taken) = entry.source;
-                        }
-                    }
-                    inner.items.pop_front();
-                    taken += 1;
+        let taken = left.min(count);
+        for at in 0..taken {
+            // Word by word where it lies, for it was written a moment ago: see `Envelope`.
+            let Some(entry) = inner.done.front() else { break };
+            // SAFETY: fewer than `count` have been written.
+            unsafe {
+                write(self.format, into, at, entry);
+                if !sources.is_null() {
+                    *sources.add(at) = entry.source;
                 }
-                Some(Item::Failed(_)) if taken == 0 => return Err(Fail::AVAIL),
-                _ => break,
             }
+            inner.done.pop_front();
         }
+        inner.taken += taken as u64;
         Ok(Some(taken))
     }
 
     /// Takes the failure that is first, with a number for its text.
     pub fn take_failure(&self) -> Option<(Box<Failure>, i32)> {
         let mut inner = self.inner.enter();
-        if !matches!(inner.items.front(), Some(Item::Failed(_))) {
+        if inner.before_failure() != Some(0) {
             return None;
         }
-        let Some(Item::Failed(mut failure)) = inner.items.pop_front() else { return None };
+        let (_, mut failure) = inner.failed.pop_front()?;
         if inner.texts.len() == TEXTS {
             inner.texts.pop_front();
             inner.texts_gone = inner.texts_gone.wrapping_add(1) & i32::MAX >> 2;

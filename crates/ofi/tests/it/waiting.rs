@@ -1,6 +1,7 @@
 //! Sleeping until something happens, threads, wait objects.
 
 use std::ffi::c_int;
+use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,6 +11,7 @@ use weft_fi::abi::*;
 
 use crate::library::library;
 use crate::net::{Done, Net, Wishes, close, context, ok, posted};
+use crate::processes::{Place, hear, play_with, role, say};
 use crate::{fid_op, op};
 
 /// A pointer that a test's other thread may use: the objects are for threads.
@@ -77,6 +79,68 @@ unsafe impl Sync for Net {}
 
 fn a_transmit(net: &Net) -> *mut fid_cq {
     net.nodes[0].transmit
+}
+
+/// Reads up to eight completions.
+fn read(queue: *mut fid_cq) -> isize {
+    // SAFETY: zero is a value of all their fields.
+    let mut entries: [Done; 8] = unsafe { std::mem::zeroed() };
+    op!(queue, ops.read, entries.as_mut_ptr().cast(), 8)
+}
+
+/// What the two reads give that follow one which has emptied the queue, where a message has come
+/// right after that.
+fn reads_after_the_last() -> [isize; 2] {
+    let net = Net::new(library().expect("the test has it"), 2, Wishes::default());
+    let (a, b) = (&net.nodes[0], &net.nodes[1]);
+    let (from, mut into) = ([7u8; 8], [[0u8; 8]; 2]);
+    for memory in &mut into {
+        let to = memory.as_mut_ptr().cast();
+        posted(op!(b.ep, tagged.recv, to, 8, null_mut(), 0, 1, 0, context(1)));
+    }
+    let send = || posted(op!(a.ep, tagged.inject, from.as_ptr().cast(), 8, 1, 1));
+    send();
+    let first = net.until("a message comes", || match read(b.receive) {
+        AGAIN => None,
+        count => Some(count),
+    });
+    assert_eq!(first, 1);
+    send();
+    let reads = [read(b.receive), read(b.receive)];
+    assert_eq!(into, [from; 2]);
+    reads
+}
+
+/// Open MPI 4 reads until it is told that nothing is left, and does nothing with what it has read
+/// before: it is told so at once. What it finds at its next look is all that it has missed.
+#[test]
+fn who_reads_until_nothing_is_left_is_told_so_at_once() {
+    const TEST: &str = "waiting::who_reads_until_nothing_is_left_is_told_so_at_once";
+    if role().is_some() {
+        say("");
+        hear();
+        let reads = reads_after_the_last();
+        say(&format!("{reads:?}"));
+        return;
+    }
+    // An object of the name by which that library is known.
+    let folder = std::env::temp_dir().join(format!("weft-ofi-test-pal-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let object = folder.join("libopen-pal.so.40");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-o"]).arg(&object).args(["-xc", "/dev/null"]);
+    assert!(compiler.status().expect("a compiler").success());
+    let said = |variables: &[(&str, &str)]| {
+        let (mut players, _segment) = play_with(TEST, Place::OneNode, 1, variables)?;
+        let said = players[0].says();
+        players[0].end();
+        Some(said)
+    };
+    let with_it = said(&[("LD_PRELOAD", object.to_str().expect("its name"))]);
+    std::fs::remove_dir_all(folder).expect("the folder is there");
+    let Some(with_it) = with_it else { return };
+    assert_eq!(with_it, format!("{:?}", [AGAIN, 1]));
+    assert_eq!(said(&[]), Some(format!("{:?}", [1, AGAIN])));
 }
 
 #[test]
