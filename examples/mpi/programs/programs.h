@@ -68,6 +68,10 @@ static int spoilt;
 static double mpi_ns;
 
 #define SAMPLES_MAX (1 << 18)
+/* So many steps, where each has a time of its own, unless they take longer than this: so the
+ * slowest one of a hundred is no single one. */
+#define TAIL_MIN 500
+#define TAIL_MAX_NS 1e9
 /* Blocks that would take longer are made short. */
 #define BLOCK_MAX_NS 2e8
 static double *samples;
@@ -223,7 +227,9 @@ static inline void measure(const struct word *word, const struct plan *plan)
     if (few_ns / steps * plan->steps < BLOCK_MAX_NS)
         steps = plan->steps;
     sampled = 0;
-    for (blocks = 0; blocks < 2 || spent_ns < word->ms * 1e6; blocks++) {
+    for (blocks = 0; blocks < 2 || spent_ns < word->ms * 1e6 ||
+                     (plan->own_samples && blocks * steps < TAIL_MIN && spent_ns < TAIL_MAX_NS);
+         blocks++) {
         double block_ns = one_block(plan);
         spent_ns += block_ns;
         in_mpi_ns += mpi_ns;
