@@ -126,7 +126,8 @@ pub trait Taker {
 pub enum Take {
     /// Left it: it becomes the current event.
     Left,
-    /// Left it for a later poll, and wants no more for now.
+    /// Left it, and wants no more for now: it may stay for a later poll behind others that were
+    /// taken, and else becomes the current event.
     Later,
     /// Took it, and takes another that is at hand.
     Taken,

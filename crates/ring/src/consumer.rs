@@ -6,9 +6,6 @@ use crate::layout::{Control, INLINE, INLINE_AT, PLACE_AT, Place, WANT_AT};
 use crate::sync::{Ordering, fence};
 use crate::{Geometry, Head, Memory, RingError};
 
-/// What no slot holds.
-const UNKNOWN: u64 = u64::MAX;
-
 /// An item, without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
@@ -31,7 +28,7 @@ pub struct Consumer {
     /// Whether the slots still hold the zeros that they began with.
     first_lap: bool,
     /// What the next slot held when it was found empty.
-    empty: u64,
+    empty: Option<u64>,
     /// Bytes of a payload that may lie in a block.
     longest_lent: usize,
     current: Option<Current>,
@@ -65,7 +62,7 @@ impl Consumer {
             taken: start,
             back: start,
             first_lap: true,
-            empty: UNKNOWN,
+            empty: None,
             longest_lent: 0,
             current: None,
             broken: None,
@@ -95,7 +92,7 @@ impl Consumer {
         }
         let at = self.geometry.slot_at(self.taken.slots);
         let word = self.mem.word(at).load(Ordering::Acquire);
-        if word == self.empty {
+        if self.empty == Some(word) {
             return Ok(false);
         }
         if word as u32 != self.taken.slots.wrapping_add(1) {
@@ -170,7 +167,7 @@ impl Consumer {
     #[inline]
     pub fn release(&mut self) -> bool {
         let Some(current) = self.current.take() else { return false };
-        self.empty = UNKNOWN;
+        self.empty = None;
         self.taken.slots = self.taken.slots.wrapping_add(1);
         self.taken.units = self.taken.units.wrapping_add(current.take);
         if self.first_lap && self.taken.slots == self.geometry.slots() as u32 {
@@ -209,7 +206,7 @@ impl Consumer {
         if !empty {
             return Err(self.breaks("a sequence number"));
         }
-        self.empty = word;
+        self.empty = Some(word);
         Ok(false)
     }
 
@@ -241,7 +238,7 @@ impl Consumer {
     #[cold]
     fn breaks(&mut self, what: &'static str) -> RingError {
         let error = RingError::Corrupt(what);
-        self.broken = Some(error);
+        (self.broken, self.empty) = (Some(error), None);
         error
     }
 }

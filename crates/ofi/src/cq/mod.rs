@@ -84,9 +84,12 @@ impl Cq {
         }
         let did = queue.sources().progress_briskly();
         let did = did || queue.sources().idle() && queue.sources().progress_briskly();
-        let taken = if did { take()? } else { None };
-        self.is_emptied.set(self.is_read_until_empty && taken.is_some_and(|taken| taken < count));
-        taken.ok_or(Fail::AGAIN)
+        let Some(taken) = (if did { take()? } else { None }) else {
+            return Err(Fail::AGAIN);
+        };
+        self.is_emptied.set(self.is_read_until_empty && taken < count);
+        queue.sources().begin_again();
+        Ok(taken)
     }
 }
 

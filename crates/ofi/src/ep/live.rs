@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use weft::boundary::{Access, Occurrence, Placed, Received, Turn};
+use weft::boundary::{Access, Cookie, Occurrence, Placed, Received, Turn};
 use weft::endpoint::{Endpoint, Matched, Status};
 use weft::error::Error;
 use weft_wire::Address;
@@ -364,10 +364,7 @@ impl Live {
     /// Tells what has happened; `true` if something has.
     #[inline]
     pub fn tell_all(&self, turn: &mut Turn<'_>, bound: &Bound, state: &mut State) -> bool {
-        turn.occurrences(|occurrence| match occurrence {
-            Occurrence::Received(received) => bound.received(state, received),
-            other => self.tell(bound, state, other),
-        })
+        turn.occurrences(|occurrence| self.tell(bound, state, occurrence))
     }
 
     /// Makes progress; whether there is something that nobody has taken out of its queues.
@@ -376,26 +373,12 @@ impl Live {
         self.bound.get().is_some_and(|bound| bound.queues().any(Queue::any))
     }
 
-    #[inline(never)]
+    #[inline]
     fn tell(&self, bound: &Bound, state: &mut State, occurrence: &Occurrence) {
         match occurrence {
             Occurrence::Received(received) => bound.received(state, received),
             Occurrence::Ended { cookie, result, placed } => {
-                let mark = Mark(cookie.mark);
-                if let Some(at) = mark.joins() {
-                    return state.circles.joined(at as usize, result.clone().map(drop));
-                }
-                if let Err(error) = result {
-                    state.mourn(error);
-                }
-                match mark.group() {
-                    None => bound.ended(state, cookie.context, mark, result, placed.as_ref()),
-                    Some(group) => {
-                        if let Some(whole) = state.groups.part_ended(group, result.clone()) {
-                            bound.ended(state, whole.context, whole.mark, &whole.result, None);
-                        }
-                    }
-                }
+                tell_end(bound, state, *cookie, result, placed.as_ref());
             }
             &Occurrence::Accessed { peer, access, key, len, data } => {
                 if let Some(key) = key {
@@ -414,6 +397,32 @@ impl Live {
             let flag = COUNTED[class_of(access)];
             let wanted = counters.iter().filter(|c| c.flags & flag != 0);
             wanted.for_each(|c| c.counter.count(len));
+        }
+    }
+}
+
+/// An operation has ended.
+#[inline(never)]
+fn tell_end(
+    bound: &Bound,
+    state: &mut State,
+    cookie: Cookie,
+    result: &Result<Status, Error>,
+    placed: Option<&Placed>,
+) {
+    let mark = Mark(cookie.mark);
+    if let Some(at) = mark.joins() {
+        return state.circles.joined(at as usize, result.clone().map(drop));
+    }
+    if let Err(error) = result {
+        state.mourn(error);
+    }
+    match mark.group() {
+        None => bound.ended(state, cookie.context, mark, result, placed),
+        Some(group) => {
+            if let Some(whole) = state.groups.part_ended(group, result.clone()) {
+                bound.ended(state, whole.context, whole.mark, &whole.result, None);
+            }
         }
     }
 }

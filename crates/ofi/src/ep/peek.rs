@@ -82,7 +82,10 @@ impl Ep {
         let context = context_of(context);
         let is_there = self.live.turn(|turn, state| {
             let want = self.want(state, wanted)?;
-            turn.progress();
+            // What comes behind messages for others is met by the next look.
+            if turn.progress() && turn.peek(&want).is_none() {
+                turn.progress();
+            }
             // What is taken at once is what was shown, in any case.
             let takes = flags & (FI_CLAIM | FI_DISCARD) != 0;
             let found = turn.peek(&want);

@@ -554,14 +554,18 @@ fn take_finished(work: &mut EndpointWork, slot: u32, generation: u32) -> Result<
     result.map(|status| Completion { status, buffer })
 }
 
-/// Looks for a message that fits, before or after a round of progress.
+/// Looks for a message that fits, before or after a round of progress, and after one more if that
+/// has found something for others.
 fn probe(work: &mut EndpointWork, want: &Want, now_ns: u64) -> Option<Status> {
     let found = |work: &mut EndpointWork| {
         work.matcher.peek(want).map(|(arrival, message)| message.status(arrival.source))
     };
     found(work).or_else(|| {
         work.awaits(want.source);
-        work.progress(now_ns);
-        found(work)
+        let did = work.progress(now_ns);
+        found(work).or_else(|| {
+            let did = did && work.progress(now_ns);
+            if did { found(work) } else { None }
+        })
     })
 }

@@ -305,12 +305,8 @@ impl Ops {
         let Owner::Boundary(cookie) = self.at(slot).owner else {
             return self.end(slot, Ok(status));
         };
-        let next = self.free.replace(slot);
-        self.live -= 1;
-        let op = self.at(slot);
-        op.go_to(State::Free(next));
-        op.generation = op.generation.wrapping_add(1);
-        op.buf.clear();
+        self.at(slot).buf.clear();
+        self.free(slot);
         self.tell(Occurrence::Received(Received::new(cookie, &status)));
     }
 
@@ -339,7 +335,7 @@ impl Ops {
         buf
     }
 
-    /// Frees the slot.
+    /// Frees the slot, whose memory was given.
     #[inline]
     fn free(&mut self, slot: u32) {
         let next = self.free.replace(slot);
@@ -347,7 +343,6 @@ impl Ops {
         let op = self.at(slot);
         op.state = State::Free(next);
         op.generation = op.generation.wrapping_add(1);
-        op.buf = Buf::empty();
     }
 
     /// How many there are.

@@ -174,6 +174,38 @@ fn what_nobody_waits_for_yet_stays_where_it_is_while_there_is_something_for_othe
 }
 
 #[test]
+fn a_peer_that_has_something_at_each_look_keeps_nobody_out() {
+    let (a, b, to_b) = pair();
+    let (c, b, c_to_b) = know(side(1), b);
+    let send = |from: &Side, to, kind| {
+        let bytes = Buf::from_vec(pattern(8));
+        from.endpoint.turn(|turn| turn.send(to, &envelope(kind, 1), &bytes, None).unwrap());
+    };
+    let met = |from: &Side, to| {
+        b.endpoint
+            .turn(|turn| turn.receive(any(Kind::TAGGED), Buf::from_vec(vec![0; 8]), cookie(1)));
+        send(from, to, Kind::TAGGED);
+        assert_eq!(ended(next(&b, from)).0, 1);
+    };
+    met(&a, to_b);
+    met(&c, c_to_b);
+    b.endpoint.turn(|turn| {
+        // A receive of several messages takes all of one, and none waits for the other's.
+        let into = Buf::from_vec(vec![0; 4096]);
+        turn.receive_many(any(Kind::UNTAGGED), into, 8, cookie(2));
+        let kept = turn.kept();
+        send(&c, c_to_b, Kind::TAGGED);
+        let looks = (0..50).position(|_| {
+            (0..4).for_each(|_| send(&a, to_b, Kind::UNTAGGED));
+            turn.progress();
+            while turn.occurrence().is_some() {}
+            turn.kept() > kept
+        });
+        assert!(looks.is_some(), "what waits for nobody is never looked at");
+    });
+}
+
+#[test]
 fn a_send_until_it_is_there_ends_after_its_message_has_come() {
     let device = DeviceKind::Composite;
     let (a, b, to_b) = know(side_with(1, device), side_with(1, device));

@@ -57,16 +57,24 @@ impl<R> Run<R> {
     #[inline]
     pub(super) fn pop(&mut self) -> Option<R> {
         let (_, receive) = self.receives.pop_front()?;
+        self.settle();
+        Some(receive)
+    }
+
+    /// After receives have left: gives memory back that a passed peak has left.
+    #[inline]
+    fn settle(&mut self) {
         if self.receives.is_empty() && self.receives.capacity() > KEPT {
             self.receives = VecDeque::new();
         }
-        Some(receive)
     }
 
     /// Takes the one of this number out.
     pub(super) fn cancel(&mut self, seq: u64) -> Option<R> {
         let at = self.receives.binary_search_by_key(&seq, |(seq, _)| *seq).ok()?;
-        self.receives.remove(at).map(|(_, receive)| receive)
+        let (_, receive) = self.receives.remove(at)?;
+        self.settle();
+        Some(receive)
     }
 
     /// Takes those out that satisfy `which`, oldest first.
@@ -78,6 +86,7 @@ impl<R> Run<R> {
         let (out, left) =
             self.receives.drain(..).partition::<Vec<_>, _>(|(_, receive)| which(&want, receive));
         self.receives.extend(left);
+        self.settle();
         out.into_iter().map(|(seq, receive)| (seq, want, receive)).collect()
     }
 

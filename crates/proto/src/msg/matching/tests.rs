@@ -363,6 +363,8 @@ fn the_memory_of_a_peak_is_given_back() {
     for n in 0..many {
         assert_eq!(matcher.arrive(arrival(1, 7)), Some(n));
     }
+    let posted: Vec<_> = (0..many).map(|n| matcher.post(want(Some(1), 7, 0), n).unwrap()).collect();
+    assert!(posted.into_iter().rev().all(|posted| matcher.cancel(posted).is_some()));
     assert!(matcher.unexpected.allocated() < 1024, "{}", matcher.unexpected.allocated());
     assert!(matcher.posted.allocated() < 1024, "{}", matcher.posted.allocated());
 }
