@@ -156,12 +156,16 @@ fn a_far_longer_way_carries_little_where_there_is_another() {
     // Until a few answers have come nobody knows how far it is.
     job.grows("@0 got ", 60);
     let sent = || ["to1a", "to1b"].map(|name| sent_bytes(&lab, name));
-    let before = sent();
-    job.grows("@0 got ", 60);
-    let after = sent();
-    let [far, near] = [0, 1].map(|at| after[at] - before[at]);
-    println!("bytes by the far way: {far}, by the near one: {near}");
+    // What asks whether it is better remains. What went by it at first is sent again, by it as
+    // well, for as long as a busy machine takes for that.
+    let is_left = (0..4).any(|_| {
+        let before = sent();
+        job.grows("@0 got ", 60);
+        let after = sent();
+        let [far, near] = [0, 1].map(|at| after[at] - before[at]);
+        println!("bytes by the far way: {far}, by the near one: {near}");
+        far < near / 5
+    });
     let said = stops(job);
-    // What asks whether it is better remains, and what is sent again of what went by it at first.
-    assert!(far < near / 5, "{far} and {near} bytes: {said}");
+    assert!(is_left, "{said}");
 }

@@ -237,7 +237,13 @@ fn each_link_is_measured_by_itself() {
         links
     };
     for kinds in [&["packet", "udp", "tso"][..], &["udp"]] {
-        let links = links_of(&kinds.join(","));
+        let mut links = links_of(&kinds.join(","));
+        // A busy machine may take longer to meet over a link than is waited for.
+        for _ in 0..2 {
+            if links.len() < 3 * 2 * kinds.len() {
+                links = links_of(&kinds.join(","));
+            }
+        }
         for size in [("datagram", 28), ("message", 8), ("message", 1024)] {
             let here = |kind: &str| {
                 let is = |(name, mode, bytes): &&(String, String, u64)| {
