@@ -111,7 +111,7 @@ pub enum Found {
     Nothing,
     /// An event, which is the current one.
     Event,
-    /// Messages, all of which were taken.
+    /// Messages, some of which were taken; none is the current event.
     Taken,
 }
 

@@ -74,22 +74,21 @@ impl Cq {
             // Asked for the sake of progress alone.
             queue.sources().progress();
         }
-        if let Some(taken) = take()? {
+        let told = |taken| {
             self.is_emptied.set(self.is_read_until_empty && taken < count);
             queue.sources().begin_again();
-            return Ok(taken);
+            taken
+        };
+        if let Some(taken) = take()? {
+            return Ok(told(taken));
         }
         if self.is_emptied.take() {
             return Err(Fail::AGAIN);
         }
         let did = queue.sources().progress_briskly();
         let did = did || queue.sources().idle() && queue.sources().progress_briskly();
-        let Some(taken) = (if did { take()? } else { None }) else {
-            return Err(Fail::AGAIN);
-        };
-        self.is_emptied.set(self.is_read_until_empty && taken < count);
-        queue.sources().begin_again();
-        Ok(taken)
+        let taken = if did { take()? } else { None };
+        taken.map(told).ok_or(Fail::AGAIN)
     }
 }
 
