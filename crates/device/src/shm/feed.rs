@@ -17,100 +17,13 @@ use super::help::{self, Cut, HELP_FROM, Help, Into, Next};
 use super::item::{self, OfferId};
 use super::peer::Line;
 use super::pull::{Pull, Sender};
-use crate::pace::Pace;
 
 /// The receiver reads a piece by itself when none has come for so long: a sender that waits has
 /// answered by then.
 const PATIENCE_NS: u64 = 20_000;
 
-/// Large messages that are there together go one way, up to so many: two ways at a time disturb
-/// each other.
-const TOGETHER: u32 = 256;
-
-/// One row of those of so many goes the other way, so that both are known; at first more often.
-const OTHER_WAY: u32 = 64;
-
 /// Marks the number of a feed among those of pulls.
 const FEED: u32 = 1 << 31;
-
-/// Which way large messages go.
-#[derive(Default)]
-pub(super) struct Choice {
-    /// How long complete messages took, where none went the other way.
-    ring: Mean,
-    attach: Mean,
-    /// How fast pieces were put into rings and taken out.
-    fill: Pace,
-    drain: Pace,
-    /// The way that was better, where none went the other way and where some did.
-    best: [bool; 2],
-    /// The way of those that are there now, and how many they were; and rows of them.
-    now: bool,
-    messages: u32,
-    rows: u32,
-    feeds: u32,
-    /// When the last message was complete.
-    ended_ns: u64,
-}
-
-/// Ns for 64 KiB, in the mean of the last ones; none before the first. (The best of them would be
-/// one that nothing went against by chance.)
-#[derive(Clone, Copy, Default)]
-struct Mean(Option<u64>);
-
-impl Mean {
-    fn note(&mut self, bytes: usize, ns: u64) {
-        let now = ns.saturating_mul(64 << 10) / (bytes as u64).max(1);
-        // One in which the processor was lost says little, one that was faster more.
-        let mixed = |before: u64| match now < before {
-            true => (before + now) / 2,
-            false => (7 * before + now.min(4 * before)) / 8,
-        };
-        self.0 = Some(self.0.map_or(now, mixed).max(1));
-    }
-}
-
-impl Choice {
-    /// Whether the next one is to go through the ring, where attach copies so fast. `first`: there
-    /// are no others.
-    fn is_ring(&mut self, first: bool, both_ways: bool, attach: Pace) -> bool {
-        self.messages += 1;
-        if first || self.messages >= TOGETHER {
-            self.messages = 0;
-            self.rows = self.rows.wrapping_add(1);
-            self.now = self.choose(both_ways, attach);
-        }
-        self.now
-    }
-
-    fn choose(&mut self, both_ways: bool, attach: Pace) -> bool {
-        let (ring, attach) = if both_ways {
-            // Each has its own message to read by attach, and through the ring one to put in as
-            // well: what the other one does for it takes the other's time, and is not seen here.
-            let ring = self.fill.ns().zip(self.drain.ns()).map(|(fill, drain)| fill + drain);
-            (ring, attach.ns())
-        } else {
-            (self.ring.0, self.attach.0)
-        };
-        let (Some(ring), Some(attach)) = (ring, attach) else { return ring.is_none() };
-        let best = &mut self.best[usize::from(both_ways)];
-        // Alike: as before, for the two ends had better do the same.
-        if ring.abs_diff(attach) > ring.min(attach) / 8 {
-            *best = ring < attach;
-        }
-        *best != (self.rows.is_multiple_of(OTHER_WAY) || self.rows.is_power_of_two())
-    }
-
-    /// One is complete that was begun then, and was read by attach or came through the ring.
-    pub(super) fn ended(&mut self, is_ring: bool, bytes: usize, begun_ns: u64) {
-        let now_ns = now_ns();
-        // Of several at a time one is worked on after the other.
-        let took_ns = now_ns.saturating_sub(begun_ns.max(self.ended_ns));
-        self.ended_ns = now_ns;
-        let mean = if is_ring { &mut self.ring } else { &mut self.attach };
-        mean.note(bytes, took_ns);
-    }
-}
 
 /// The receiver's side of a message that it is fed.
 pub(super) struct Feed {
@@ -157,11 +70,6 @@ impl Feed {
     /// Whether the sender has put anything into the ring.
     pub(super) fn is_fed(&self) -> bool {
         self.come > 0
-    }
-
-    /// Whether it has put everything in.
-    pub(super) fn is_all_fed(&self) -> bool {
-        self.own == 0
     }
 
     /// A piece of this feed has come, for this place: writes it there.
@@ -255,69 +163,5 @@ impl Shm {
         line.ends.commit(item::PIECE, Head(number.into(), range.start as u64, 0));
         self.count.woken += u64::from(line.ring());
         Some(range.len())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const UNIT: usize = 64 << 10;
-
-    fn pace(ns: u64) -> Pace {
-        let mut pace = Pace::default();
-        pace.note(UNIT, ns);
-        pace
-    }
-
-    fn fed(choice: &mut Choice, both_ways: bool, attach: Pace) -> usize {
-        (0..OTHER_WAY).filter(|_| choice.is_ring(true, both_ways, attach)).count()
-    }
-
-    #[test]
-    fn the_faster_way_is_taken_and_the_other_one_looked_at_now_and_then() {
-        const MOST: usize = OTHER_WAY as usize - 1;
-        let mut choice = Choice::default();
-        assert!(choice.is_ring(true, false, pace(1)), "nothing is known of the ring");
-        choice.ring.note(UNIT, 1_000);
-        assert!(!choice.is_ring(true, false, pace(1)), "nor of attach");
-        choice.attach.note(UNIT, 1_200);
-        choice.rows = OTHER_WAY;
-        assert_eq!(fed(&mut choice, false, pace(1)), MOST);
-        choice.attach = Mean(Some(900));
-        assert_eq!(fed(&mut choice, false, pace(1_000_000)), MOST, "much the same");
-        choice.attach = Mean(Some(800));
-        assert_eq!(fed(&mut choice, false, pace(1_000_000)), 1);
-    }
-
-    #[test]
-    fn both_ways_each_copies_its_message_once_or_both_twice() {
-        let mut choice = Choice { drain: pace(1_000), ..Choice::default() };
-        assert!(choice.is_ring(true, true, pace(1)));
-        choice.fill = pace(2_000);
-        assert!(!choice.is_ring(true, true, Pace::default()));
-        choice.rows = OTHER_WAY;
-        assert_eq!(fed(&mut choice, true, pace(3_500)), OTHER_WAY as usize - 1);
-        assert_eq!(fed(&mut choice, true, pace(2_500)), 1);
-    }
-
-    #[test]
-    fn messages_that_are_there_together_go_one_way() {
-        let mut choice = Choice::default();
-        choice.ring.note(UNIT, 1_000);
-        assert!(!choice.is_ring(true, false, pace(1)));
-        choice.attach.note(UNIT, 5_000);
-        choice.rows = OTHER_WAY;
-        assert!((1..TOGETHER).all(|_| !choice.is_ring(false, false, pace(1))));
-        assert!(choice.is_ring(false, false, pace(1)), "or they would for ever");
-    }
-
-    #[test]
-    fn messages_that_are_there_together_are_timed_one_after_the_other() {
-        let mut choice = Choice::default();
-        let long_ago = now_ns() - 1_000_000_000;
-        choice.ended(true, UNIT, long_ago);
-        choice.ended(false, UNIT, long_ago);
-        assert!(choice.ring.0 >= Some(1_000_000_000) && choice.attach.0 < choice.ring.0);
     }
 }

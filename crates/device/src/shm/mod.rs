@@ -26,6 +26,7 @@
 
 mod bell;
 mod board;
+mod choice;
 mod connect;
 mod feed;
 #[cfg(test)]
@@ -218,7 +219,7 @@ pub struct Shm {
     /// How fast cross-memory attach has copied long ones.
     attach_pace: Pace,
     /// Whether they go through the ring instead.
-    feeding: feed::Choice,
+    feeding: choice::Choice,
     /// See `BOTH_WAYS_PULLS`.
     both_ways: u32,
     /// Pulls whose pieces come through the ring, by number.
@@ -290,7 +291,7 @@ impl Shm {
             current_queued: None,
             pulls: VecDeque::new(),
             attach_pace: Pace::default(),
-            feeding: feed::Choice::default(),
+            feeding: choice::Choice::default(),
             both_ways: 0,
             asked: Vec::new(),
             streams: VecDeque::new(),

@@ -14,7 +14,7 @@ use crate::ends::{End, Said, options, patiently, pattern, tag};
 
 const ROLE: &str = "SHM_TEST_ROLE";
 const KEY: JobKey = JobKey([9; 16]);
-const LARGE: usize = 8 << 20;
+const LARGE: usize = 32 << 20;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
@@ -246,11 +246,14 @@ fn a_sender_that_is_killed_while_it_helps_fails_its_message() {
         let early = (0..round / 2 % 5).find_map(|_| end.poll());
         other.signal("-KILL");
         match early.unwrap_or_else(|| hears(&mut end)) {
-            Said::Done(OpId(4)) => assert!(into.into_vec() == Some(pattern(1, LARGE))),
-            Said::Failed(OpId(4), Error::PeerDead { .. }) => {}
+            Said::Done(OpId(4)) => {
+                assert!(into.into_vec() == Some(pattern(1, LARGE)));
+                // It may have left before it was killed.
+                assert!(matches!(hears(&mut end), Said::Dead(PeerId(1), _)));
+            }
+            Said::Failed(OpId(4), Error::PeerDead { .. }) => is_dead(&mut end, other.child.id()),
             other => panic!("{other:?}"),
         }
-        is_dead(&mut end, other.child.id());
     }
 }
 
