@@ -1,5 +1,5 @@
-//! Which way large messages go: by cross-memory attach, or [fed](super::feed) through the ring. What
-//! is faster differs by processor, kernel and traffic, so it is measured.
+//! Which way large messages go: by cross-memory attach, or [fed](super::feed) through the ring.
+//! What is faster differs by processor, kernel and traffic, so it is measured.
 
 use weft_sys::clock::now_ns;
 
