@@ -435,6 +435,14 @@ impl Device for Composite {
         self.devices[at].reach(peer, addr, len)
     }
 
+    fn copy_in(&mut self, peer: PeerId, addr: u64, into: &Buf) -> bool {
+        self.of(peer).is_some_and(|at| self.devices[at].copy_in(peer, addr, into))
+    }
+
+    fn copy_out(&mut self, peer: PeerId, addr: u64, from: &Buf) -> bool {
+        self.of(peer).is_some_and(|at| self.devices[at].copy_out(peer, addr, from))
+    }
+
     #[inline]
     fn ring(&mut self, peers: &[PeerId]) -> bool {
         let at = peers.first().and_then(|&peer| self.of(peer));

@@ -431,6 +431,18 @@ pub trait Device: Send {
         None
     }
 
+    /// Copies all of `into` from memory of `peer`, from its address `addr` on, with no help from
+    /// it. `false`: it could not, and `into` may have been written in part.
+    fn copy_in(&mut self, _peer: PeerId, _addr: u64, _into: &Buf) -> bool {
+        false
+    }
+
+    /// As [`Device::copy_in`], from here to there. The peer must have said that it wants the bytes
+    /// there.
+    fn copy_out(&mut self, _peer: PeerId, _addr: u64, _from: &Buf) -> bool {
+        false
+    }
+
     /// Tells peers that something has changed on a board: wakes those that sleep. `false`: not all
     /// of them are connected to this process yet; from now on they will be.
     fn ring(&mut self, _peers: &[PeerId]) -> bool {

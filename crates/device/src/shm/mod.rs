@@ -50,6 +50,7 @@ use std::time::Duration;
 
 use weft_ring::{Bell, Board, Geometry, Sleep};
 use weft_sys::buf::Buf;
+use weft_sys::cma;
 use weft_sys::cpu;
 use weft_sys::epoll::Epoll;
 use weft_sys::mem::{Mapping, ReadOnly};
@@ -535,6 +536,18 @@ impl Device for Shm {
         let line = self.peers[at].line.as_mut()?;
         let (region, from) = pull::view(line, &self.sockets, addr as u64, len as u64)?;
         Some((region.open.clone()?, from))
+    }
+
+    fn copy_in(&mut self, peer: PeerId, addr: u64, into: &Buf) -> bool {
+        self.copy_alone(peer, into.len(), |pid, at, len| {
+            cma::read(pid, &[(addr, into.len() as u64)], at as u64, into, at, len)
+        })
+    }
+
+    fn copy_out(&mut self, peer: PeerId, addr: u64, from: &Buf) -> bool {
+        self.copy_alone(peer, from.len(), |pid, at, len| {
+            cma::write(pid, &[(addr, from.len() as u64)], at as u64, from, at, len)
+        })
     }
 
     #[inline]

@@ -215,6 +215,27 @@ impl Shm {
         budget
     }
 
+    /// Copies `len` bytes by calls that take the process, where to begin and how much is left.
+    pub(super) fn copy_alone(
+        &mut self,
+        peer: PeerId,
+        len: usize,
+        copy: impl Fn(u32, usize, usize) -> std::io::Result<usize>,
+    ) -> bool {
+        let at = self.at(peer);
+        let line = at.and_then(|at| self.peers[at].line.as_ref()).filter(|line| line.cma);
+        let Some(line) = line else { return false };
+        let mut done = 0;
+        while done < len {
+            match copy(line.pid, done, len - done) {
+                Ok(copied @ 1..) => done += copied,
+                Ok(0) | Err(_) => return false,
+            }
+        }
+        self.count.attach_bytes += len as u64;
+        true
+    }
+
     /// Copies what is next of a pull, at most `budget` bytes.
     fn copy(&mut self, place: usize, budget: usize) -> std::io::Result<Step> {
         let pull = &mut self.pulls[place];

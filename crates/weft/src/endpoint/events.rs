@@ -9,11 +9,11 @@ use super::exchange::{EXCHANGED_MAX, Exchange};
 use super::many::{self, MANY};
 use super::ops::{Ops, State, Status};
 use super::remote::{answered, end_unanswered};
-use super::serve::Remote;
+use super::serve::{Answer, Remote};
 use super::work::{AWAITED_MAX, EndpointWork, Unexpected, is_matched, whole};
 use crate::device::{Device, Event, Take, Taker};
 use crate::error::Error;
-use crate::remote::Refusal;
+use crate::remote::{FIRST_REGION_KEY, Refusal};
 
 /// Gives messages to the receives that wait for them.
 pub(super) struct Receiving<'a> {
@@ -148,6 +148,7 @@ impl EndpointWork {
                 self.pass_on();
             }
             None if envelope.kind == Kind::ANSWER => {
+                self.remote.learn(peer, &envelope);
                 answered(&mut self.ops, peer, &envelope, payload);
             }
             None => self.take_request(),
@@ -198,7 +199,12 @@ impl EndpointWork {
         let answer = self.remote.take(&mut self.ops, peer, &envelope, payload);
         if let Some(key) = self.remote.asked_for.take() {
             let Remote { reach, windows, .. } = &mut self.remote;
-            reach.answers(&mut *self.device, windows, (peer, key));
+            if key >= FIRST_REGION_KEY {
+                reach.answers(&mut *self.device, windows, (peer, key));
+            } else if matches!(answer, Answer::Code(_, Ok(())) | Answer::Memory(..)) {
+                let told = reach.introduces(&mut *self.device, windows, peer);
+                self.remote.introduces = told.unwrap_or(0);
+            }
         }
         self.answer(peer, answer);
     }

@@ -109,9 +109,11 @@ impl Endpoint {
         windows: Arc<Windows>,
     ) -> Result<Endpoint, Error> {
         let (parts, me) = alone(options, key)?;
+        let regions = Arc::clone(&parts.regions);
         let mut endpoint = Endpoint::from_parts(parts, |work| {
             work.door = Some(Door::new(me));
             work.remote.windows = windows;
+            work.remote.reach.regions = Some(regions);
         })?;
         endpoint.address = Some(me);
         Ok(endpoint)

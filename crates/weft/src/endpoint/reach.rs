@@ -6,8 +6,13 @@
 //! request for it; from then on that peer's operations look at the mark and copy. The mark is what
 //! the owner checks otherwise, and is cleared when the region is dropped: who copies in that very
 //! moment writes to memory that nobody uses any more.
+//!
+//! Other windows lie in memory of the program's own. Where they lie says the owner's
+//! [directory](Directory), of which a peer is told with the first answer; it copies by cross-memory
+//! attach.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -19,7 +24,8 @@ use super::ops::Status;
 use super::work::EndpointWork;
 use crate::device::Device;
 use crate::region::RegionHandle;
-use crate::remote::{Rights, Windows};
+use crate::remote::{DIRECTORY_LEN, Directory, Rights, Spot, Visit, Windows};
+use crate::shm::Regions;
 
 /// Words of a mark.
 const WORDS: usize = 3;
@@ -76,15 +82,94 @@ impl Reached {
 #[derive(Default)]
 pub(super) struct Reach {
     known: HashMap<(PeerId, u64), Known>,
-    /// To whom which of this process's regions was shown.
+    /// To whom which of this process's regions was shown; the directory counts as number 0.
     shown: HashSet<(PeerId, u64)>,
+    /// Where memory for a directory is from: nowhere, if none may be made.
+    pub(super) regions: Option<Arc<Regions>>,
+    own: Option<Arc<Directory>>,
+    directories: HashMap<PeerId, Told>,
 }
+
+/// The directory of a peer: where it is there, and here.
+struct Told {
+    addr: u64,
+    memory: Weak<Mapping>,
+    from: usize,
+}
+
+/// The number of the directory among regions that were shown.
+const DIRECTORY: u64 = 0;
+
+/// So many bytes are copied by oneself. To ask an owner who waits costs less than a call of the
+/// kernel for fewer, and of more it copies half.
+const ALONE: RangeInclusive<usize> = 512..=64 << 10;
 
 impl Reach {
     /// A peer is gone.
     pub(super) fn bury(&mut self, peer: PeerId) {
         self.known.retain(|(of, _), _| *of != peer);
         self.shown.retain(|(to, _)| *to != peer);
+        self.directories.remove(&peer);
+    }
+
+    /// Shows the directory to a peer that asks for memory of a window, if it was not and can be:
+    /// gives where it is.
+    pub(super) fn introduces(
+        &mut self,
+        device: &mut dyn Device,
+        windows: &Windows,
+        peer: PeerId,
+    ) -> Option<u64> {
+        if self.shown.contains(&(peer, DIRECTORY)) {
+            return None;
+        }
+        // Who cannot copy by itself needs none.
+        device.copy_pace(peer)?;
+        if self.own.is_none() {
+            let memory = self.regions.as_ref()?.allocate_open(DIRECTORY_LEN);
+            let directory = Arc::new(Directory::new(memory.ok()?));
+            windows.list_in(&directory);
+            self.own = Some(directory);
+        }
+        let addr = self.own.as_ref()?.addr();
+        self.shown.insert((peer, DIRECTORY));
+        device.show(peer, addr, DIRECTORY_LEN).then_some(addr as u64)
+    }
+
+    /// The program wants to be told of what peers do: they ask for everything from now on.
+    pub(super) fn introduces_no_more(&mut self, windows: &Windows) {
+        self.regions = None;
+        if let Some(own) = self.own.take() {
+            windows.list_no_more(&own);
+        }
+    }
+
+    /// A peer has told where its directory is.
+    pub(super) fn told(&mut self, peer: PeerId, addr: u64) {
+        self.directories.insert(peer, Told { addr, memory: Weak::new(), from: 0 });
+    }
+
+    /// The directory of a peer, and from which word on.
+    fn directory(
+        &mut self,
+        device: &mut dyn Device,
+        peer: PeerId,
+    ) -> Option<(Arc<Mapping>, usize)> {
+        let told = self.directories.get_mut(&peer)?;
+        if let Some(memory) = told.memory.upgrade() {
+            return Some((memory, told.from));
+        }
+        let found = usize::try_from(told.addr).ok();
+        match found.and_then(|addr| device.reach(peer, addr, DIRECTORY_LEN)) {
+            Some((memory, from)) => {
+                (told.memory, told.from) = (Arc::downgrade(&memory), from / size_of::<u64>());
+                Some((memory, told.from))
+            }
+            None => {
+                self.directories.remove(&peer);
+                None
+            }
+        }
     }
 
     /// A region of this process is dropped.
@@ -148,6 +233,27 @@ impl Reach {
 }
 
 impl EndpointWork {
+    /// Copies between `buf` and a peer's window, to there if it `puts`, by itself if that can be.
+    /// `false`: it is to be asked for, also where that is certain to be refused.
+    pub(super) fn copies_alone(&mut self, peer: PeerId, buf: &Buf, at: Spot, puts: bool) -> bool {
+        if self.remote.reach.directories.is_empty() || !ALONE.contains(&buf.len()) {
+            return false;
+        }
+        let Some((memory, from)) = self.remote.reach.directory(&mut *self.device, peer) else {
+            return false;
+        };
+        let words: &[AtomicU64] = (*memory).as_ref();
+        let wanted = Rights { get: !puts, put: puts };
+        let words = words.get(from..).unwrap_or_default();
+        let Some(visit) = Visit::begin(words, (at.key, at.addr), buf.len(), wanted) else {
+            return false;
+        };
+        match puts {
+            true => self.device.copy_out(peer, visit.addr, buf),
+            false => self.device.copy_in(peer, visit.addr, buf),
+        }
+    }
+
     /// The memory of a peer's region, if this process reaches it by itself and nothing else is
     /// under way to its owner that comes first.
     pub(super) fn reached(&mut self, handle: &RegionHandle) -> Option<Reached> {

@@ -14,6 +14,9 @@
 //!
 //! A long put is pulled straight into the window, and a long answer straight into the asker's
 //! memory. An asker is answered when the bytes are there, so the end of its operation says that.
+//!
+//! To a peer of the node the first answer says, in `data`, where this endpoint's
+//! [directory](super::reach) is; from then on it copies some by itself.
 
 use weft_sys::buf::Buf;
 use weft_wire::{Envelope, Kind, OpId, PeerId};
@@ -133,6 +136,10 @@ impl EndpointWork {
             self.ask_self(peer, &envelope, start.as_slice(), &[from]);
             return Ok(slot);
         }
+        if along.is_nothing() && self.copies_alone(peer, from, at, true) {
+            answered(&mut self.ops, peer, &heading(op, 0), &[]);
+            return Ok(slot);
+        }
         let len = start.len + from.len();
         let sent = if self.is_copied(peer, len) {
             self.send_parts(peer, &envelope, start.as_slice(), &[from])
@@ -190,6 +197,12 @@ impl EndpointWork {
         let envelope = heading_of(op, Kind::GET, Along { data: None, share });
         if self.device.is_self(peer) {
             self.ask_self(peer, &envelope, start.as_slice(), &[]);
+            return Ok(slot);
+        }
+        let buf = share.is_none().then(|| self.ops.at(slot).buf.clone());
+        if buf.is_some_and(|buf| self.copies_alone(peer, &buf, at, false)) {
+            let status = Status { source: peer.0, envelope: Envelope::default(), len: wants };
+            self.ops.end_answered(slot, Ok(status));
             return Ok(slot);
         }
         let sent = self.send_copy(peer, &envelope, start.as_slice());

@@ -20,8 +20,7 @@ use super::share::{Notes, Seen, Share};
 use super::turn::{Access, Along};
 use super::work::EndpointWork;
 use crate::remote::{
-    AtomicOp, Change, Closing, ELEMENTS_MAX, FIRST_REGION_KEY, Refusal, Rights, Scalar, Spot,
-    Windows,
+    AtomicOp, Change, Closing, ELEMENTS_MAX, Refusal, Rights, Scalar, Spot, Windows,
 };
 
 /// Long puts of one peer whose payload has not been announced yet: it follows at once.
@@ -76,6 +75,8 @@ pub(super) struct Remote {
     pub(super) reach: Reach,
     /// The region that the request just taken is for.
     pub(super) asked_for: Option<u64>,
+    /// What the next answer tells of the directory: where it is, or 0.
+    pub(super) introduces: u64,
     /// What peers are reading, by the operations that send it.
     given: HashMap<u64, Reading>,
     /// The answer's bytes; kept to be used again.
@@ -123,7 +124,7 @@ impl Remote {
                 _ => Answer::Code(op, Err(Refusal::Nonsense)),
             };
         };
-        if spot.key >= FIRST_REGION_KEY && envelope.kind != Kind::ATOMIC {
+        if envelope.kind != Kind::ATOMIC {
             self.asked_for = Some(spot.key);
         }
         if envelope.kind == Kind::CONTROL {
@@ -168,6 +169,14 @@ impl Remote {
         share: Option<Share>,
     ) {
         self.notes.note(ops, peer, seen, (None, share));
+    }
+
+    /// An answer may say where its sender's directory is.
+    #[inline]
+    pub(super) fn learn(&mut self, peer: PeerId, answer: &Envelope) {
+        if answer.data != 0 {
+            self.reach.told(peer, answer.data);
+        }
     }
 
     fn expect(&mut self, setup: Setup) {
@@ -235,7 +244,8 @@ impl EndpointWork {
             Answer::None => {}
             Answer::Code(op, Ok(())) => {
                 let bytes = std::mem::take(&mut self.remote.bytes);
-                self.send_answer(peer, &heading(op, 0), &bytes);
+                let data = std::mem::take(&mut self.remote.introduces);
+                self.send_answer(peer, &Envelope { data, ..heading(op, 0) }, &bytes);
                 self.remote.bytes = bytes;
             }
             Answer::Code(op, Err(why)) => self.send_answer(peer, &heading(op, why as u8), &[]),
@@ -258,7 +268,9 @@ impl EndpointWork {
     /// not be told so, for it may write it anew.
     fn give(&mut self, peer: PeerId, op: u64, given: Given) {
         let Given { memory, seen, share } = given;
-        match self.send(peer, &heading(op, 0), Outgoing::Kept(&memory, Until::Free)) {
+        let data = std::mem::take(&mut self.remote.introduces);
+        let heading = Envelope { data, ..heading(op, 0) };
+        match self.send(peer, &heading, Outgoing::Kept(&memory, Until::Free)) {
             Ok(Started::Ended) => self.remote.given(&mut self.ops, peer, Some(seen), share),
             Ok(Started::Slot(slot)) => {
                 let id = self.ops.id(slot).0;
@@ -326,6 +338,7 @@ impl EndpointWork {
     }
 
     fn take_answer(&mut self, peer: PeerId, envelope: &Envelope, len: u64, ticket: Ticket) {
+        self.remote.learn(peer, envelope);
         let asked = asked_of(&mut self.ops, peer, envelope.tag);
         match asked {
             Some(slot) if wants(&mut self.ops, slot, envelope, len) => {

@@ -134,6 +134,13 @@ pub struct Along {
     pub share: Option<Share>,
 }
 
+impl Along {
+    /// Whether the peer need not know of the request.
+    pub(super) fn is_nothing(&self) -> bool {
+        *self == Along::default()
+    }
+}
+
 /// How a send began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
@@ -475,6 +482,10 @@ impl Turn<'_> {
     /// Tells from now on of every use of the windows, or of those with a word only.
     pub fn watch_windows(&mut self, all: bool) {
         self.work.remote.notes.watched = all;
+        if all {
+            let super::serve::Remote { reach, windows, .. } = &mut self.work.remote;
+            reach.introduces_no_more(windows);
+        }
     }
 
     /// Takes what has arrived; `true` if something was done.

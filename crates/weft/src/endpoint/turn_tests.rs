@@ -10,7 +10,7 @@ use weft_wire::{Envelope, JobKey, Kind, PeerId};
 use super::*;
 use crate::boundary::{Access, Along, Atomic, Cookie, Occurrence, Placed, Received, Sent, Turn};
 use crate::context::DeviceKind;
-use crate::remote::{AtomicOp, Rights, Scalar, Spot};
+use crate::remote::{AtomicOp, Refusal, Rights, Scalar, Spot};
 use weft_proto::msg::matching::Want;
 
 const SIZES: [usize; 7] = [0, 1, 32, 4000, 16 << 10, (16 << 10) + 1, 1 << 20];
@@ -369,6 +369,92 @@ fn windows_are_written_read_and_changed() {
             a.endpoint.turn(|turn| turn.progress());
             b.endpoint.turn(|turn| turn.progress());
         }
+    }
+}
+
+/// One request, with the help of the window's owner: its answer says where the directory is.
+fn is_introduced((a, b, to_b): (&Side, &Side, u32), at: Spot) {
+    let into = Buf::from_vec(vec![0; 8]);
+    a.endpoint.turn(|turn| turn.get(to_b, into, at, None, Some(cookie(1))).unwrap());
+    assert_eq!(ended(next(a, b)).1.err(), None);
+}
+
+#[test]
+fn windows_are_written_and_read_without_their_owner_once_it_has_answered() {
+    let (a, b, to_b) = pair();
+    let memory = Buf::from_vec(vec![0; 64 << 10]);
+    let key = b.windows.open(Some(3), &memory, Rights::ALL, 1000).unwrap();
+    let at = Spot { key, addr: 1000 };
+    is_introduced((&a, &b, to_b), at);
+    // Nobody calls for `b` from here on.
+    let alone = |does: &mut dyn FnMut(&mut Turn<'_>) -> Result<(), Error>| {
+        a.endpoint.turn(|turn| {
+            does(turn).unwrap();
+            ended(turn.occurrence().expect("it has ended"))
+        })
+    };
+    for len in [512, 4000, (64 << 10) - 8] {
+        let (from, into) = (Buf::from_vec(pattern(len)), Buf::from_vec(vec![0; len]));
+        let at = Spot { key, addr: 1008 };
+        let put = alone(&mut |turn| turn.put(to_b, &from, at, word(None), Some(cookie(7))));
+        assert_eq!((put.0, put.1.is_ok()), (7, true));
+        assert!(bytes(&memory)[8..len + 8] == pattern(len), "{len} bytes");
+        let get = alone(&mut |turn| turn.get(to_b, into.clone(), at, None, Some(cookie(8))));
+        assert_eq!((get.0, get.1.unwrap().len), (8, len));
+        assert!(bytes(&into) == pattern(len), "{len} bytes");
+    }
+    // Another one that is opened later.
+    let other = b.windows.open(Some(4), &memory, Rights::ALL, 0).unwrap();
+    let (from, at) = (Buf::from_vec(vec![9; 600]), Spot { key: other, addr: 0 });
+    assert!(alone(&mut |turn| turn.put(to_b, &from, at, word(None), Some(cookie(9)))).1.is_ok());
+    assert_eq!(bytes(&memory)[..600], [9; 600]);
+    assert!(b.endpoint.turn(|turn| turn.occurrence()).is_none());
+}
+
+#[test]
+fn what_may_not_be_copied_is_asked_for_and_refused() {
+    let (a, b, to_b) = pair();
+    let memory = Buf::from_vec(vec![0; 1024]);
+    let key = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+    let read = Rights { get: true, put: false };
+    let read_only = b.windows.open(None, &memory, read, 0).unwrap();
+    is_introduced((&a, &b, to_b), Spot { key, addr: 0 });
+    let put = |key, addr| {
+        let from = Buf::from_vec(vec![1; 512]);
+        let at = Spot { key, addr };
+        a.endpoint.turn(|turn| turn.put(to_b, &from, at, word(None), Some(cookie(1)))).unwrap();
+        ended(next(&a, &b)).1.err().map(|error| error.to_string())
+    };
+    let refused = |key, addr, why: Refusal| {
+        let error = put(key, addr).expect("it is refused");
+        assert!(error.contains(why.why()), "{error}");
+    };
+    refused(read_only, 0, Refusal::Rights);
+    refused(key, 513, Refusal::Bounds);
+    refused(key, u64::MAX - 3, Refusal::Bounds);
+    refused(key + 128, 0, Refusal::Key);
+    assert_eq!(bytes(&memory), vec![0; 1024]);
+    assert_eq!(put(key, 512), None);
+    assert!(b.windows.close(key).unwrap().is_over());
+    refused(key, 0, Refusal::Key);
+}
+
+#[test]
+fn who_watches_its_windows_is_asked() {
+    let (a, b, to_b) = pair();
+    let memory = Buf::from_vec(vec![0; 1024]);
+    let key = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+    let at = Spot { key, addr: 0 };
+    is_introduced((&a, &b, to_b), at);
+    b.endpoint.turn(|turn| turn.watch_windows(true));
+    let later = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+    for key in [key, later] {
+        let (from, at) = (Buf::from_vec(vec![1; 512]), Spot { key, addr: 0 });
+        let put = |turn: &mut Turn<'_>| turn.put(to_b, &from, at, word(None), Some(cookie(1)));
+        a.endpoint.turn(put).unwrap();
+        let Occurrence::Accessed { key: seen, .. } = next(&b, &a) else { panic!("it is told") };
+        assert_eq!(seen, Some(key));
+        assert_eq!(ended(next(&a, &b)).1.err(), None);
     }
 }
 

@@ -8,19 +8,23 @@
 //! ([`Turn`](crate::boundary::Turn)).
 
 mod atomic;
+mod directory;
 mod fold;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use weft_sys::buf::Buf;
+use weft_sys::clock::now_ns;
 use weft_sys::cpu;
 
 use crate::error::Error;
 
 pub(crate) use atomic::Change;
 pub use atomic::{AtomicOp, ELEMENTS_MAX, Scalar};
+use directory::{Copiers, Listed};
+pub(crate) use directory::{DIRECTORY_LEN, Directory, Visit};
 pub(crate) use fold::{fold, reduces};
 
 /// The first key that is given out where none was asked for. Keys that programs choose are small,
@@ -138,9 +142,16 @@ struct Table {
     by_key: HashMap<u64, Window>,
     given: u64,
     regions: RegionKeys,
+    /// Where windows are listed that peers of the node reach by themselves.
+    directories: Vec<Weak<Directory>>,
 }
 
 impl Table {
+    fn directories(&mut self) -> impl Iterator<Item = Arc<Directory>> + '_ {
+        self.directories.retain(|known| known.strong_count() > 0);
+        self.directories.iter().filter_map(Weak::upgrade)
+    }
+
     fn find(&self, spot: Spot, len: usize, rights: Rights) -> Result<Buf, Refusal> {
         let window = self.by_key.get(&spot.key).ok_or(Refusal::Key)?;
         if !window.rights.cover(rights) {
@@ -152,6 +163,17 @@ impl Table {
             return Err(Refusal::Bounds);
         }
         Ok(window.buf.range(offset, len))
+    }
+}
+
+impl Window {
+    /// As a directory has it, which has no regions: those have marks.
+    fn listed(&self, key: u64) -> Option<Listed> {
+        let mut pieces = self.buf.pieces();
+        let (Some(whole), None) = (pieces.next(), pieces.next()) else { return None };
+        let (base, rights, addr) = (self.base, self.rights, whole.addr() as u64);
+        let listed = Listed { key, base, addr, len: self.buf.len() as u64, rights };
+        (key < FIRST_REGION_KEY).then_some(listed)
     }
 }
 
@@ -194,12 +216,13 @@ pub struct Windows {
 #[must_use = "the memory may be used until `is_over`"]
 pub struct Closing {
     token: Arc<()>,
+    copiers: Vec<Copiers>,
 }
 
 impl Closing {
     /// Whether nobody uses the memory any more. Until then the endpoints must make progress.
     pub fn is_over(&self) -> bool {
-        Arc::strong_count(&self.token) == 1
+        Arc::strong_count(&self.token) == 1 && self.copiers.iter().all(Copiers::are_gone)
     }
 }
 
@@ -232,13 +255,11 @@ impl Windows {
             Entry::Occupied(_) => Err(Error::KeyTaken { key }),
             Entry::Vacant(place) => {
                 let token = Arc::new(());
-                place.insert(Window {
-                    buf: buf.with_token(&token),
-                    token,
-                    rights,
-                    base,
-                    mark: None,
-                });
+                let buf = buf.with_token(&token);
+                let window = place.insert(Window { buf, token, rights, base, mark: None });
+                if let Some(listed) = window.listed(key) {
+                    table.directories().for_each(|directory| directory.list(listed));
+                }
                 Ok(key)
             }
         }
@@ -271,11 +292,34 @@ impl Windows {
 
     /// Closes a window; `None` if there is none with this key.
     pub fn close(&self, key: u64) -> Option<Closing> {
-        let window = self.table().by_key.remove(&key)?;
+        let mut table = self.table();
+        let window = table.by_key.remove(&key)?;
+        let closed_ns = now_ns();
+        let mut copiers = Vec::new();
+        for directory in table.directories() {
+            if let Some(place) = directory.remove(key) {
+                copiers.push(Copiers { directory, place, closed_ns });
+            }
+        }
         if let Some(mark) = &window.mark {
             mark.write(0, &vec![0; mark.len()]);
         }
-        Some(Closing { token: window.token })
+        Some(Closing { token: window.token, copiers })
+    }
+
+    /// Lists all windows there, now and from now on while it lives.
+    pub(crate) fn list_in(&self, directory: &Arc<Directory>) {
+        let mut table = self.table();
+        table.directories.push(Arc::downgrade(directory));
+        let listed = table.by_key.iter().filter_map(|(key, window)| window.listed(*key));
+        listed.for_each(|listed| directory.list(listed));
+    }
+
+    /// Lists nothing there any more.
+    pub(crate) fn list_no_more(&self, directory: &Arc<Directory>) {
+        let mut table = self.table();
+        table.directories.retain(|known| !std::ptr::eq(known.as_ptr(), &raw const **directory));
+        directory.clear();
     }
 
     /// Where the memory of a window that peers may reach by themselves begins, and its bytes with

@@ -259,6 +259,15 @@ impl Device for Recorded {
         self.inner.reach(peer, addr, len)
     }
 
+    /// Nor is that.
+    fn copy_in(&mut self, peer: PeerId, addr: u64, into: &Buf) -> bool {
+        self.inner.copy_in(peer, addr, into)
+    }
+
+    fn copy_out(&mut self, peer: PeerId, addr: u64, from: &Buf) -> bool {
+        self.inner.copy_out(peer, addr, from)
+    }
+
     fn multicast_row(&mut self, group: u16, peers: &[PeerId], row: &mut Row<'_>) {
         self.inner.multicast_row(group, peers, row);
     }
