@@ -127,8 +127,10 @@ impl Traffic {
             self.since_ns += row.took_ns;
         } else {
             // To change is not for nothing, even where they are alike.
-            let longer = row.took_ns.saturating_sub(usual.unwrap_or(row.took_ns));
-            self.cost_ns = longer.max(row.took_ns / 8);
+            let usual = usual.unwrap_or(row.took_ns);
+            let longer = row.took_ns.saturating_sub(usual);
+            // Nor is one in which the processor was lost a reason never to try again.
+            self.cost_ns = longer.min(8 * usual).max(row.took_ns.min(usual) / 8);
             (self.since, self.since_ns) = (0, 0);
         }
     }

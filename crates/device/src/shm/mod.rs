@@ -539,13 +539,13 @@ impl Device for Shm {
     }
 
     fn copy_in(&mut self, peer: PeerId, addr: u64, into: &Buf) -> bool {
-        self.copy_alone(peer, into.len(), |pid, at, len| {
+        self.copy_alone((peer, false), into.len(), |pid, at, len| {
             cma::read(pid, &[(addr, into.len() as u64)], at as u64, into, at, len)
         })
     }
 
     fn copy_out(&mut self, peer: PeerId, addr: u64, from: &Buf) -> bool {
-        self.copy_alone(peer, from.len(), |pid, at, len| {
+        self.copy_alone((peer, true), from.len(), |pid, at, len| {
             cma::write(pid, &[(addr, from.len() as u64)], at as u64, from, at, len)
         })
     }

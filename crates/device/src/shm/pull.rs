@@ -35,6 +35,10 @@ const PACED_MAX: usize = 16 << 10;
 /// So many pulls from one that was both ways at once on count as such: a window of messages.
 const BOTH_WAYS_PULLS: u32 = 32;
 
+/// There is no such process any more; or no such memory.
+const ESRCH: i32 = 3;
+const EFAULT: i32 = 14;
+
 /// A pull that goes on.
 pub(super) struct Pull {
     /// The peer's place in `peers`.
@@ -215,21 +219,31 @@ impl Shm {
         budget
     }
 
-    /// Copies `len` bytes by calls that take the process, where to begin and how much is left.
+    /// Copies `len` bytes by calls that take the process, where to begin and how much is left; out
+    /// of this one, if it `writes`.
     pub(super) fn copy_alone(
         &mut self,
-        peer: PeerId,
+        (peer, writes): (PeerId, bool),
         len: usize,
         copy: impl Fn(u32, usize, usize) -> std::io::Result<usize>,
     ) -> bool {
-        let at = self.at(peer);
-        let line = at.and_then(|at| self.peers[at].line.as_ref()).filter(|line| line.cma);
-        let Some(line) = line else { return false };
+        let line = self.at(peer).and_then(|at| self.peers[at].line.as_mut());
+        let Some(line) = line.filter(|l| l.talks && l.cma && (l.writes || !writes)) else {
+            return false;
+        };
         let mut done = 0;
         while done < len {
             match copy(line.pid, done, len - done) {
                 Ok(copied @ 1..) => done += copied,
-                Ok(0) | Err(_) => return false,
+                Ok(0) => return false,
+                Err(error) => {
+                    // One that has ended, or memory that is none, says nothing of others.
+                    if !matches!(error.raw_os_error(), Some(ESRCH | EFAULT)) {
+                        line.writes &= !writes;
+                        line.cma &= writes;
+                    }
+                    return false;
+                }
             }
         }
         self.count.attach_bytes += len as u64;
@@ -278,7 +292,6 @@ impl Shm {
     /// Cross-memory attach has failed. A bad address fails the message; a process that has ended
     /// will be noticed by its closed socket; whatever else, the ring still works.
     fn attach_failed(&mut self, mut pull: Pull, error: &std::io::Error) {
-        const EFAULT: i32 = 14;
         if error.raw_os_error() == Some(EFAULT) {
             return self.pulled(pull, false);
         }

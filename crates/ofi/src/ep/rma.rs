@@ -84,7 +84,10 @@ impl Ep {
             if parts == 1 {
                 let cookie = Cookie { context, mark: mark.0 };
                 let request = Part { cookie, share: None };
-                return part(turn, peer, 0, request).map_err(|e| self.lost(state, &e));
+                part(turn, peer, 0, request).map_err(|e| self.lost(state, &e))?;
+                // What has ended at once is told to whoever sleeps at its queue.
+                self.live.tell_all(turn, bound, state);
+                return Ok(());
             }
             let group = state.groups.begin(context, mark, parts);
             let cookie = Cookie { context, mark: mark.part(group).0 };

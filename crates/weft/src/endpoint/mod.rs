@@ -68,6 +68,7 @@ use request::Inner;
 pub use request::{Completion, Matched, Request, Source, Tag};
 pub use scope::Scope;
 use sends::{Outgoing, Started};
+use serve::Remote;
 use work::EndpointWork;
 
 /// See the module's page. May be shared by threads.
@@ -497,7 +498,11 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         // Groups that boundaries have left open, and detached sends that still wait for room; the
         // device's goodbye follows them.
-        self.station.lock().quit_all(now_ns());
+        let mut work = self.station.lock();
+        work.quit_all(now_ns());
+        let Remote { reach, windows, .. } = &mut work.remote;
+        reach.introduces_no_more(windows);
+        drop(work);
         finish(&self.station, |work, now_ns| {
             work.progress(now_ns);
             !work.has_waiting() && !work.joints.is_leaving()

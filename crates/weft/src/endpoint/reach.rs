@@ -136,7 +136,8 @@ impl Reach {
         device.show(peer, addr, DIRECTORY_LEN).then_some(addr as u64)
     }
 
-    /// The program wants to be told of what peers do: they ask for everything from now on.
+    /// The program wants to be told of what peers do, or the endpoint is being closed: peers ask
+    /// for everything from now on.
     pub(super) fn introduces_no_more(&mut self, windows: &Windows) {
         self.regions = None;
         if let Some(own) = self.own.take() {
@@ -150,7 +151,7 @@ impl Reach {
     }
 
     /// The directory of a peer, and from which word on.
-    fn directory(
+    pub(super) fn directory(
         &mut self,
         device: &mut dyn Device,
         peer: PeerId,

@@ -15,7 +15,7 @@
 //! A long put is pulled straight into the window, and a long answer straight into the asker's
 //! memory. An asker is answered when the bytes are there, so the end of its operation says that.
 //!
-//! To a peer of the node the first answer says, in `data`, where this endpoint's
+//! To a peer of the node an answer says once, in `data`, where this endpoint's
 //! [directory](super::reach) is; from then on it copies some by itself.
 
 use weft_sys::buf::Buf;

@@ -103,6 +103,7 @@ impl Remote {
         payload: &[u8],
     ) -> Answer {
         self.bytes.clear();
+        self.asked_for = None;
         let op = envelope.tag;
         if envelope.kind == Kind::LONG_PUT {
             // Short enough to come whole.

@@ -479,6 +479,15 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// The directory of a peer: memory, and from which word on.
+    #[cfg(test)]
+    pub(super) fn directory_of(
+        &mut self,
+        peer: u32,
+    ) -> Option<(Arc<weft_sys::mem::Mapping>, usize)> {
+        self.work.remote.reach.directory(&mut *self.work.device, PeerId(peer))
+    }
+
     /// Tells from now on of every use of the windows, or of those with a word only.
     pub fn watch_windows(&mut self, all: bool) {
         self.work.remote.notes.watched = all;

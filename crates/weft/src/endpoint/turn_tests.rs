@@ -10,7 +10,7 @@ use weft_wire::{Envelope, JobKey, Kind, PeerId};
 use super::*;
 use crate::boundary::{Access, Along, Atomic, Cookie, Occurrence, Placed, Received, Sent, Turn};
 use crate::context::DeviceKind;
-use crate::remote::{AtomicOp, Refusal, Rights, Scalar, Spot};
+use crate::remote::{AtomicOp, Refusal, Rights, Scalar, Spot, Visit};
 use weft_proto::msg::matching::Want;
 
 const SIZES: [usize; 7] = [0, 1, 32, 4000, 16 << 10, (16 << 10) + 1, 1 << 20];
@@ -437,6 +437,29 @@ fn what_may_not_be_copied_is_asked_for_and_refused() {
     assert_eq!(put(key, 512), None);
     assert!(b.windows.close(key).unwrap().is_over());
     refused(key, 0, Refusal::Key);
+}
+
+#[test]
+fn a_window_is_closed_when_nobody_copies_any_more() {
+    for gives_up in [false, true] {
+        let (a, b, to_b) = pair();
+        let memory = Buf::from_vec(vec![0; 1024]);
+        let key = b.windows.open(None, &memory, Rights::ALL, 0).unwrap();
+        is_introduced((&a, &b, to_b), Spot { key, addr: 0 });
+        let words = a.endpoint.turn(|turn| turn.directory_of(to_b)).expect("it was introduced");
+        let begin = |words| Visit::begin(words, (key, 0), 512, Rights::ALL);
+        let words = (*words.0).as_ref().get(words.1..).unwrap();
+        let visit = begin(words).expect("it is listed");
+        if gives_up {
+            // The directory goes before the window does.
+            b.endpoint.turn(|turn| turn.watch_windows(true));
+        }
+        let closing = b.windows.close(key).unwrap();
+        assert!(!closing.is_over(), "somebody copies");
+        assert!(begin(words).is_none(), "nobody begins");
+        drop(visit);
+        assert!(closing.is_over());
+    }
 }
 
 #[test]

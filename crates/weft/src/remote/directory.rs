@@ -17,7 +17,8 @@ use super::Rights;
 const PLACES: usize = 128;
 const PLACES_OF_KEY: usize = 4;
 
-/// Words of a place.
+/// Words of a place. The state is odd while a window is listed there, and each time another number,
+/// so that nobody takes a window for another one.
 const WORDS: usize = 8;
 const STATE: usize = 0;
 const KEY: usize = 1;
@@ -30,8 +31,9 @@ const USERS: usize = 6;
 /// Bytes of a directory.
 pub(crate) const DIRECTORY_LEN: usize = PLACES * WORDS * size_of::<u64>();
 
-/// A copy takes less than this. A peer that was killed during one is counted for ever.
-const COPY_NS: u64 = 2_000_000_000;
+/// A copy takes less than this, also by a process that waits for its processor. A peer that was
+/// killed during one is counted for ever.
+const COPY_NS: u64 = 20_000_000_000;
 
 /// The directory of an endpoint of this process.
 #[derive(Debug)]
@@ -74,7 +76,7 @@ impl Directory {
 
     /// Lists a window, if its place is free.
     pub(super) fn list(&self, window: Listed) {
-        let is_free = |place: &usize| self.get(*place, STATE) == 0 && self.get(*place, USERS) == 0;
+        let is_free = |place: &usize| !self.lists(*place) && self.get(*place, USERS) == 0;
         let Some(place) = places_of(window.key).find(is_free) else { return };
         self.set(place, KEY, window.key);
         self.set(place, BASE, window.base);
@@ -82,30 +84,36 @@ impl Directory {
         self.set(place, LEN, window.len);
         self.set(place, RIGHTS, rights_word(window.rights));
         fence(Ordering::Release);
-        self.set(place, STATE, 1);
+        self.turn_over(place);
     }
 
-    /// Lists it no longer: no copy is begun after this. Gives the place that it had.
-    pub(super) fn remove(&self, key: u64) -> Option<usize> {
-        let is_it = |place: &usize| self.get(*place, STATE) != 0 && self.get(*place, KEY) == key;
-        let place = places_of(key).find(is_it)?;
-        self.set(place, STATE, 0);
+    fn lists(&self, place: usize) -> bool {
+        self.get(place, STATE) & 1 != 0
+    }
+
+    fn turn_over(&self, place: usize) {
+        self.set(place, STATE, self.get(place, STATE).wrapping_add(1));
+    }
+
+    /// Lists it no longer: no copy is begun after this. Gives the places that it has, or had before
+    /// the directory was cleared: somebody may still be copying.
+    pub(super) fn remove(&self, key: u64) -> impl Iterator<Item = usize> {
+        let its = places_of(key).filter(|&place| self.get(place, KEY) == key);
+        its.filter(|&place| self.lists(place)).for_each(|place| self.turn_over(place));
         // Who is counted after this sees it.
         fence(Ordering::SeqCst);
-        Some(place)
+        places_of(key).filter(move |&place| self.get(place, KEY) == key)
+    }
+
+    /// Whether somebody copies by it, or was killed when it did.
+    pub(super) fn is_used(&self) -> bool {
+        (0..PLACES).any(|place| self.get(place, USERS) != 0)
     }
 
     /// Lists nothing any more.
     pub(super) fn clear(&self) {
-        (0..PLACES).for_each(|place| self.set(place, STATE, 0));
+        (0..PLACES).filter(|&place| self.lists(place)).for_each(|place| self.turn_over(place));
         fence(Ordering::SeqCst);
-    }
-}
-
-/// Peers that have it still see that nothing is listed any more.
-impl Drop for Directory {
-    fn drop(&mut self) {
-        self.clear();
     }
 }
 
@@ -151,18 +159,19 @@ impl<'a> Visit<'a> {
         len: usize,
         wanted: Rights,
     ) -> Option<Visit<'a>> {
-        let is_listed = |place: &&[AtomicU64]| {
-            place[STATE].load(Ordering::SeqCst) == 1 && place[KEY].load(Ordering::Acquire) == key
+        let state = |place: &[AtomicU64]| {
+            let state = place[STATE].load(Ordering::SeqCst);
+            (state & 1 != 0 && place[KEY].load(Ordering::Acquire) == key).then_some(state)
         };
         let mut places = places_of(key).filter_map(|at| words.get(at * WORDS..(at + 1) * WORDS));
-        let place = places.find(is_listed)?;
+        let (place, before) = places.find_map(|place| Some((place, state(place)?)))?;
         let users = &place[USERS];
         users.fetch_add(1, Ordering::SeqCst);
         let mut visit = Visit { users, addr: 0 };
         let word = |word: usize| place[word].load(Ordering::Acquire);
         let (base, addr, all, rights) = (word(BASE), word(ADDR), word(LEN), word(RIGHTS));
         // From here on its owner waits, if it has not closed it meanwhile.
-        if !is_listed(&place) {
+        if state(place) != Some(before) {
             return None;
         }
         let (offset, wanted) = (at.checked_sub(base)?, rights_word(wanted));
@@ -220,24 +229,30 @@ mod tests {
         assert_eq!(visit(8, 1000, 1), None);
         assert!(seen.iter().skip(USERS).step_by(WORDS).all(|w| w.load(Ordering::Relaxed) == 0));
         assert!(Visit::begin(&seen[..1], (first, 1000), 1, Rights::ALL).is_none(), "cut short");
-        let place = directory.remove(rest[1]);
-        assert!(place.is_some() && directory.remove(rest[1]).is_none());
+        let place: Vec<usize> = directory.remove(rest[1]).collect();
+        assert_eq!(place.len(), 1);
         directory.list(listed(*last, 1 << 20));
-        assert_eq!(directory.remove(*last), place);
+        assert_eq!(directory.remove(*last).collect::<Vec<_>>(), place);
         directory.clear();
-        assert!(keys.iter().all(|key| directory.remove(*key).is_none()));
+        let seen = words(&directory);
+        let visits = |key: &u64| Visit::begin(&seen, (*key, 1000), 1, Rights::ALL).is_some();
+        assert!(!keys.iter().any(visits));
     }
 
     #[test]
-    fn a_directory_that_is_gone_lists_nothing() {
-        let memory = Buf::from_vec(vec![0; DIRECTORY_LEN]);
-        let directory = Directory::new(memory.clone());
+    fn a_window_is_not_taken_for_another_one_of_the_same_key() {
+        let directory = Directory::new(Buf::from_vec(vec![0; DIRECTORY_LEN]));
         directory.list(listed(1, 4096));
-        let seen = words(&directory);
-        assert!(Visit::begin(&seen, (1, 1000), 1, Rights::ALL).is_some());
-        drop(directory);
-        let seen = words(&Directory::new(memory));
-        assert!(Visit::begin(&seen, (1, 1000), 1, Rights::ALL).is_none());
+        let place = directory.remove(1).next().unwrap();
+        let state = directory.get(place, STATE);
+        assert_eq!(state & 1, 0);
+        directory.list(listed(1, 8192));
+        assert_eq!((directory.lists(place), directory.get(place, STATE)), (true, state + 1));
+        // One that was cleared is waited for, too.
+        directory.set(place, USERS, 1);
+        directory.clear();
+        assert!(!directory.lists(place));
+        assert_eq!(directory.remove(1).collect::<Vec<_>>(), [place]);
     }
 
     #[test]
@@ -260,13 +275,13 @@ mod tests {
         directory.list(listed(3, 4096));
         let place = places_of(3).next().unwrap();
         directory.set(place, USERS, 1);
-        assert_eq!(directory.remove(3), Some(place));
+        assert_eq!(directory.remove(3).collect::<Vec<_>>(), [place]);
         let copiers = |closed_ns| Copiers { directory: directory.clone(), place, closed_ns };
         assert!(!copiers(now_ns()).are_gone());
         assert!(copiers(now_ns().saturating_sub(COPY_NS + 1)).are_gone());
         // One that was killed keeps the place.
         directory.list(listed(3, 8192));
-        assert_ne!(directory.remove(3), Some(place));
+        assert!(!directory.lists(place) && directory.remove(3).count() == 2);
         directory.set(place, USERS, 0);
         assert!(copiers(now_ns()).are_gone());
     }

@@ -13,7 +13,7 @@ mod fold;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_sys::buf::Buf;
 use weft_sys::clock::now_ns;
@@ -142,16 +142,12 @@ struct Table {
     by_key: HashMap<u64, Window>,
     given: u64,
     regions: RegionKeys,
-    /// Where windows are listed that peers of the node reach by themselves.
-    directories: Vec<Weak<Directory>>,
+    /// Where windows are listed that peers of the node reach by themselves, and whether new ones
+    /// are: who was copying when a directory was given up is waited for all the same.
+    directories: Vec<(Arc<Directory>, bool)>,
 }
 
 impl Table {
-    fn directories(&mut self) -> impl Iterator<Item = Arc<Directory>> + '_ {
-        self.directories.retain(|known| known.strong_count() > 0);
-        self.directories.iter().filter_map(Weak::upgrade)
-    }
-
     fn find(&self, spot: Spot, len: usize, rights: Rights) -> Result<Buf, Refusal> {
         let window = self.by_key.get(&spot.key).ok_or(Refusal::Key)?;
         if !window.rights.cover(rights) {
@@ -258,7 +254,8 @@ impl Windows {
                 let buf = buf.with_token(&token);
                 let window = place.insert(Window { buf, token, rights, base, mark: None });
                 if let Some(listed) = window.listed(key) {
-                    table.directories().for_each(|directory| directory.list(listed));
+                    let lists = table.directories.iter().filter(|(_, lists)| *lists);
+                    lists.for_each(|(directory, _)| directory.list(listed));
                 }
                 Ok(key)
             }
@@ -296,10 +293,9 @@ impl Windows {
         let window = table.by_key.remove(&key)?;
         let closed_ns = now_ns();
         let mut copiers = Vec::new();
-        for directory in table.directories() {
-            if let Some(place) = directory.remove(key) {
-                copiers.push(Copiers { directory, place, closed_ns });
-            }
+        for (directory, _) in &table.directories {
+            let of = |place| Copiers { directory: Arc::clone(directory), place, closed_ns };
+            copiers.extend(directory.remove(key).map(of));
         }
         if let Some(mark) = &window.mark {
             mark.write(0, &vec![0; mark.len()]);
@@ -307,10 +303,11 @@ impl Windows {
         Some(Closing { token: window.token, copiers })
     }
 
-    /// Lists all windows there, now and from now on while it lives.
+    /// Lists all windows there, now and until [`Windows::list_no_more`].
     pub(crate) fn list_in(&self, directory: &Arc<Directory>) {
         let mut table = self.table();
-        table.directories.push(Arc::downgrade(directory));
+        table.directories.retain(|(known, lists)| *lists || known.is_used());
+        table.directories.push((Arc::clone(directory), true));
         let listed = table.by_key.iter().filter_map(|(key, window)| window.listed(*key));
         listed.for_each(|listed| directory.list(listed));
     }
@@ -318,7 +315,10 @@ impl Windows {
     /// Lists nothing there any more.
     pub(crate) fn list_no_more(&self, directory: &Arc<Directory>) {
         let mut table = self.table();
-        table.directories.retain(|known| !std::ptr::eq(known.as_ptr(), &raw const **directory));
+        let known = table.directories.iter_mut().find(|(known, _)| Arc::ptr_eq(known, directory));
+        if let Some((_, lists)) = known {
+            *lists = false;
+        }
         directory.clear();
     }
 
