@@ -86,8 +86,7 @@ pub const TX_FLAGS: u64 = FI_INJECT
 /// Flags that may be the default of receives.
 pub const RX_FLAGS: u64 = FI_COMPLETION | FI_MULTI_RECV | FI_MORE;
 
-/// Orders of operations that hold: messages among themselves; remote memory as far as one piece
-/// goes (atomics always).
+/// Orders of operations that hold: of messages among themselves, and of atomics.
 pub const ORDER: u64 = FI_ORDER_SAS
     | FI_ORDER_ATOMIC_RAR
     | FI_ORDER_ATOMIC_RAW
